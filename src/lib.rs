@@ -1,0 +1,9 @@
+//! Lurcher runs Python WSGI applications behind a front end that speaks the Mongrel2 protocol over `ZeroMQ`.
+//!
+//! The map, in reading order (who may name whom is the table in `docs/architecture.md`, held by a test):
+//!
+//! * [`proto`] the Mongrel2 wire: bytes in, values out
+//! * [`bridge`] the frames between the instance and a worker, and the board they share
+
+pub mod bridge;
+pub mod proto;

@@ -1,0 +1,1 @@
+//! The Mongrel2 wire.
