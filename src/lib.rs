@@ -4,6 +4,8 @@
 //!
 //! * [`proto`] the Mongrel2 wire: bytes in, values out
 //! * [`bridge`] the frames between the instance and a worker, and the board they share
+//! * [`http`] HTTP/1.x responses as bytes
 
 pub mod bridge;
+pub mod http;
 pub mod proto;
