@@ -7,9 +7,11 @@
 //! * [`http`] HTTP/1.x responses as bytes
 //! * [`config`] every setting: type, default, reason, and where it came from
 //! * [`telemetry`] log records, access lines
+//! * [`wsgi`] what PEP 3333 asks, without Python
 
 pub mod bridge;
 pub mod config;
 pub mod http;
 pub mod proto;
 pub mod telemetry;
+pub mod wsgi;
