@@ -8,10 +8,15 @@
 //! * [`config`] every setting: type, default, reason, and where it came from
 //! * [`telemetry`] log records, access lines
 //! * [`wsgi`] what PEP 3333 asks, without Python
+//! * [`worker`] the worker process, but for Python
+//! * `python` what Python sees
 
 pub mod bridge;
 pub mod config;
 pub mod http;
 pub mod proto;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod telemetry;
+pub mod worker;
 pub mod wsgi;

@@ -104,6 +104,13 @@ pub struct Refused {
     pub request: Request,
 }
 
+impl Refused {
+    /// A message of which nothing could be read.
+    pub fn unread(why: Why) -> Refused {
+        Refused { why, request: Request::new(0) }
+    }
+}
+
 /// The key of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
