@@ -4,6 +4,10 @@
 //!
 //! * [`proto`] the Mongrel2 wire: bytes in, values out
 //! * [`bridge`] the frames between the instance and a worker, and the board they share
+//! * [`config`] every setting: type, default, reason, and where it came from
+//! * [`telemetry`] log records, access lines
 
 pub mod bridge;
+pub mod config;
 pub mod proto;
+pub mod telemetry;
