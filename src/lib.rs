@@ -9,5 +9,7 @@
 
 pub mod bridge;
 pub mod config;
+pub mod dispatch;
 pub mod proto;
 pub mod telemetry;
+pub mod transport;

@@ -138,13 +138,13 @@ impl Core {
 
     fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
         self.counters.malformed += 1;
-        if let Some(suppressed) = self.malformed_lines.allow(now) {
+        if let Some(held) = self.malformed_lines.allow(now) {
             let start = &message[..message.len().min(120)];
             telemetry::warn!(
                 "message of {} bytes cannot be used: {why}; it begins with \"{}\"{}",
                 message.len(),
                 telemetry::Escaped(start),
-                telemetry::Suppressed(suppressed),
+                held,
             );
         }
         let Unusable::Malformed(error) = why else { return };

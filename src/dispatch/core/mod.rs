@@ -137,7 +137,7 @@ pub struct Core {
     sending: Vec<Key>,
     swept: Instant,
     want_access_lines: bool,
-    access_lines: Vec<u8>,
+    access_lines: Vec<Vec<u8>>,
     counters: Counters,
     malformed_lines: telemetry::Limited,
 }
@@ -178,8 +178,8 @@ impl Core {
         self.workers.get_mut(&worker).map(|w| &mut w.out)
     }
 
-    /// Access lines to write, each with its newline. The caller empties it.
-    pub fn access_lines(&mut self) -> &mut Vec<u8> {
+    /// Access lines to write. The caller empties it.
+    pub fn access_lines(&mut self) -> &mut Vec<Vec<u8>> {
         &mut self.access_lines
     }
 

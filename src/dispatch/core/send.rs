@@ -74,9 +74,11 @@ impl Core {
     }
 
     pub(super) fn log(&mut self, line: &[u8], received: Instant) {
-        self.access_lines.extend_from_slice(line);
         let micros = received.elapsed().as_micros();
-        let text = format!(" {}.{:06}\n", micros / 1_000_000, micros % 1_000_000);
-        self.access_lines.extend_from_slice(text.as_bytes());
+        let mut line = line.to_vec();
+        line.extend_from_slice(
+            format!(" {}.{:06}", micros / 1_000_000, micros % 1_000_000).as_bytes(),
+        );
+        self.access_lines.push(line);
     }
 }
