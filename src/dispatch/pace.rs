@@ -45,8 +45,7 @@ impl Pace {
     /// Whether `pending` bytes of an unfinished response may go out as one message now.
     pub(crate) fn allows(&mut self, now: Instant, pending: usize) -> bool {
         self.refill(now);
-        self.tokens > RESERVE
-            && (self.under_way <= TRUSTED || pending as u64 >= self.under_way)
+        self.tokens > RESERVE && (self.under_way <= TRUSTED || pending as u64 >= self.under_way)
     }
 
     /// One message of `bytes` was sent.

@@ -3,8 +3,8 @@
 //! The supervisor tells it what to do with [`Command`]s and hears of workers by [`News`]; neither waits for the other.
 
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
@@ -107,13 +107,14 @@ impl Dispatcher {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         let (sender, commands) = crossbeam_channel::unbounded();
         let theirs = Arc::clone(&wake);
-        let thread = thread::Builder::new().name("lurcher-dispatch".to_owned()).spawn(move || {
-            let told = news.clone();
-            if let Err(fault) = Body::new(settings, commands, theirs, news).run() {
-                // The supervisor may be gone already; then nobody needs to know.
-                let _ = told.send(News::Failed(fault.to_string()));
-            }
-        })?;
+        let thread =
+            thread::Builder::new().name("lurcher-dispatch".to_owned()).spawn(move || {
+                let told = news.clone();
+                if let Err(fault) = Body::new(settings, commands, theirs, news).run() {
+                    // The supervisor may be gone already; then nobody needs to know.
+                    let _ = told.send(News::Failed(fault.to_string()));
+                }
+            })?;
         Ok(Dispatcher { commands: Some(sender), wake, thread: Some(thread) })
     }
 
@@ -183,25 +184,20 @@ impl Body {
         let mut watches: Vec<Watch> = Vec::new();
         loop {
             let now = Instant::now();
-            if !self.obey(now)? {
-                return Ok(());
-            }
+            let go_on = self.obey(now);
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
             self.core.turn(now);
             self.hand_on();
-            self.tell_idle();
-            if let Some(log) = &mut self.access_log {
-                for line in self.core.access_lines().drain(..) {
-                    log.push(&line);
-                }
-                log.flush();
+            self.write_access_lines();
+            if !go_on {
+                return Ok(());
             }
+            self.tell_idle();
             watches.clear();
             watches.push(Watch { fd: self.wake.as_fd().as_raw_fd(), write: false });
-            watches.extend(
-                self.ports.iter().map(|p| Watch { fd: p.fd(), write: p.wants_to_write() }),
-            );
+            watches
+                .extend(self.ports.iter().map(|p| Watch { fd: p.fd(), write: p.wants_to_write() }));
             let timeout = self.timeout(now);
             transport::wait(&self.links, &watches, &mut ready, timeout)?;
             if ready.first().is_some_and(|r| r.read) {
@@ -217,16 +213,15 @@ impl Body {
         deadline.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Does what the supervisor says. False: it is gone, and so are we.
-    fn obey(&mut self, now: Instant) -> Result<bool, TransportError> {
+    /// Does what the supervisor says. False: it is gone, and so are we, after a last turn.
+    fn obey(&mut self, now: Instant) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(command) => self.command(command, now),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Ok(false),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
-        Ok(true)
     }
 
     fn command(&mut self, command: Command, now: Instant) {
@@ -363,6 +358,15 @@ impl Body {
                 link.publish(reply);
             }
             self.core.set_congested(index, link.congested());
+        }
+    }
+
+    fn write_access_lines(&mut self) {
+        if let Some(log) = &mut self.access_log {
+            for line in self.core.access_lines().drain(..) {
+                log.push(&line);
+            }
+            log.flush();
         }
     }
 

@@ -2,12 +2,13 @@
 
 use super::refuse::Refusal;
 use crate::proto::control::Event;
+use crate::proto::error::ParseError;
 use crate::proto::ident::ConnId;
 use crate::proto::ident::SenderUuid;
 use crate::proto::request;
 use crate::proto::request::Envelope;
+use crate::proto::request::HeaderBlock;
 use crate::proto::request::Message;
-use crate::proto::request::ParseError;
 
 /// A message with its destiny.
 #[derive(Debug)]
@@ -44,14 +45,12 @@ pub(crate) enum Unusable {
 pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
     let envelope = Envelope::parse(message)?;
     let conn = envelope.conn;
-    let sender = SenderUuid::try_from(envelope.sender).map_err(|_| {
-        // Cannot happen: the envelope has checked it. Still no reason to end.
-        Unusable::Malformed(ParseError::sender())
-    })?;
+    let sender = SenderUuid::try_from(envelope.sender)?;
     if !sender.is_reply_safe() {
         return Err(Unusable::Sender(sender));
     }
-    let credited = memchr::memmem::find(envelope.headers.bytes(), b"DOWNLOAD_CREDITS").is_some();
+    let (HeaderBlock::Json(text) | HeaderBlock::Tnet(text)) = envelope.headers;
+    let credited = memchr::memmem::find(text, b"DOWNLOAD_CREDITS").is_some();
     if envelope.looks_plain() && !credited {
         return Ok(Sorted::Request { sender, conn, refuse: None, credits: None });
     }

@@ -22,7 +22,7 @@ use crate::config::LinkSpec;
 
 /// How long the PULL waits for the first subscription. A single-threaded front end that blocks on its PUSH before it
 /// touches its SUB waits for us as we wait for it, so the wait must end.
-pub const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
+const SUBSCRIBE_WAIT: Duration = Duration::from_secs(2);
 
 /// First and longest pause between two attempts to connect the PULL.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -170,7 +170,11 @@ impl Link {
 
     /// Looks after subscriptions, connections and the backlog. Call it in each turn of the loop, and read all messages
     /// ([`Link::receive`]) *after* it: [`LinkEvent::Left`] comes only when nothing is left to read.
-    pub fn service(&mut self, now: Instant, events: &mut Vec<LinkEvent>) -> Result<(), TransportError> {
+    pub fn service(
+        &mut self,
+        now: Instant,
+        events: &mut Vec<LinkEvent>,
+    ) -> Result<(), TransportError> {
         self.hear_subscriptions(events);
         self.hear_monitor(now, events)?;
         match self.state {

@@ -15,7 +15,7 @@ pub(super) fn set_xpub_nodrop(socket: &mut zmq::Socket) -> Result<(), zmq::Error
             socket.as_mut_ptr(),
             option,
             (&raw const on).cast(),
-            std::mem::size_of_val(&on),
+            size_of_val(&on),
         )
     };
     if result == 0 {

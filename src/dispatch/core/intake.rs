@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Key;
+use crate::bridge::Ticket;
 use crate::bridge::frame;
 use crate::bridge::frame::Kind;
 use crate::dispatch::choice;
@@ -79,8 +80,7 @@ impl Core {
     }
 
     fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
-        let direct = self.queue.is_empty()
-            && choice::choose(self.ready_loads(), now).is_some();
+        let direct = self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some();
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.arrived(now);
         if connection.closing {

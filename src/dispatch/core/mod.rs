@@ -83,6 +83,7 @@ struct WorkerSide {
     board: Board,
     /// Tickets handed over and not ended, rising.
     tickets: VecDeque<Ticket>,
+    finished: u64,
     /// Frames that have not been written yet.
     out: Vec<u8>,
 }
@@ -210,8 +211,11 @@ impl Core {
     /// When [`Core::turn`] must be called at the latest, even if nothing happens.
     pub fn deadline(&self) -> Option<Instant> {
         let stalls = self.workers.values().filter_map(|w| w.load.stalls_at());
-        let sending =
-            self.sending.iter().filter_map(|k| self.connections.get(k)).filter_map(Connection::again);
+        let sending = self
+            .sending
+            .iter()
+            .filter_map(|k| self.connections.get(k))
+            .filter_map(Connection::again);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + SWEEP);
         stalls.chain(sending).chain(sweep).min()

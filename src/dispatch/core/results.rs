@@ -39,6 +39,7 @@ impl Core {
         let Some(exchange) = self.release(id, ticket) else { return };
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.ended(now, end.service_ns);
+            worker.finished += 1;
         }
         if self.want_access_lines {
             self.log(line, exchange.received);

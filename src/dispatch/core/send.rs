@@ -59,7 +59,8 @@ impl Core {
             if busy && now.duration_since(connection.kept_alive) >= KEEP_ALIVE {
                 connection.kept_alive = now;
                 let mut reply = Vec::new();
-                if reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::KeepAlive).is_ok() {
+                if reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::KeepAlive).is_ok()
+                {
                     self.links[key.link].out.push(reply);
                 }
             }

@@ -25,6 +25,8 @@ pub struct Loss {
     pub begun: usize,
     /// Not begun: handed to another worker.
     pub put_back: usize,
+    /// Finished by it in its life.
+    pub finished: u64,
 }
 
 impl Core {
@@ -34,7 +36,10 @@ impl Core {
         frame::put(&mut out, Kind::Setup, 0, Ticket(0), setup);
         let load = Load::new(board.slots());
         let tickets = VecDeque::new();
-        self.workers.insert(id, WorkerSide { load, stage: Stage::Loading, board, tickets, out });
+        self.workers.insert(
+            id,
+            WorkerSide { load, stage: Stage::Loading, board, tickets, finished: 0, out },
+        );
     }
 
     /// A worker has loaded the application.
@@ -60,7 +65,6 @@ impl Core {
         self.workers.iter().filter(|(_, w)| w.stage == Stage::Ready).map(|(id, w)| (*id, &w.load))
     }
 
-
     pub(super) fn assign(&mut self, now: Instant) {
         while let Some(&key) = self.queue.front() {
             let stands = self.connections.get(&key).is_some_and(|c| c.queued);
@@ -82,8 +86,7 @@ impl Core {
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
             let Waiting { message, received, .. } = item;
-            let exchange =
-                Exchange { key, worker: id, message, received, unacked: 0, gone: false };
+            let exchange = Exchange { key, worker: id, message, received, unacked: 0, gone: false };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -115,7 +118,7 @@ impl Core {
     pub fn worker_gone(&mut self, id: WorkerId) -> Loss {
         let Some(worker) = self.workers.remove(&id) else { return Loss::default() };
         let begun = worker.board.begun();
-        let mut loss = Loss::default();
+        let mut loss = Loss { finished: worker.finished, ..Loss::default() };
         // From the last to the first: each goes to the very front of the queue.
         for ticket in worker.tickets.into_iter().rev() {
             let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
