@@ -4,10 +4,12 @@
 //!
 //! * [`proto`] the Mongrel2 wire: bytes in, values out
 //! * [`bridge`] the frames between the instance and a worker, and the board they share
+//! * [`cli`] what can be typed on the command line
 //! * [`config`] every setting: type, default, reason, and where it came from
 //! * [`telemetry`] log records, access lines
 
 pub mod bridge;
+pub mod cli;
 pub mod config;
 pub mod proto;
 pub mod telemetry;

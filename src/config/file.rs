@@ -80,10 +80,10 @@ fn to_text(kind: Kind, value: Value) -> Result<String, Problem> {
             return Ok(number.to_string());
         }
         (Kind::Duration, Value::Float(number)) => return Ok(number.to_string()),
-        (Kind::Switch, Value::Boolean(value)) => return Ok(value.to_string()),
+        (Kind::Switch { .. }, Value::Boolean(value)) => return Ok(value.to_string()),
         (Kind::Count { .. }, value) => ("a whole number", value),
         (Kind::Duration, value) => ("a number of seconds or a text as \"2m\"", value),
-        (Kind::Switch, value) => ("true or false", value),
+        (Kind::Switch { .. }, value) => ("true or false", value),
         (Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Endpoints, value) => ("a text", value),
     };
     Err(Problem::Type { wanted: wanted.0, given: type_name(&wanted.1) })

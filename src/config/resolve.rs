@@ -37,8 +37,8 @@ pub struct Resolved {
     pub shown: Vec<Shown>,
     /// Where each link's two sides came from, as in [`Config::links`].
     pub link_origins: Vec<(Origin, Origin)>,
-    /// The file that was read.
-    pub file: Option<PathBuf>,
+    /// The file that was read, and where it was named.
+    pub file: Option<(PathBuf, Origin)>,
 }
 
 /// An effective value.
@@ -152,7 +152,7 @@ fn put_file(
     sources: &mut Sources,
     world: &impl Surroundings,
     faults: &mut Vec<Fault>,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, Origin)> {
     let named = sources.all(Key::Config).last().map(|given| (*given).clone());
     let path = match &named {
         None => PathBuf::from(FILE_NAME),
@@ -167,7 +167,7 @@ fn put_file(
     match world.read(&path) {
         Ok(text) => {
             file::put(&path, &text, sources, faults);
-            Some(path)
+            Some((path, named.map_or(Origin::Default, |given| given.origin)))
         }
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {

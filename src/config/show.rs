@@ -23,7 +23,9 @@ impl Resolved {
         let mut out =
             format!("# The effective settings of lurcher {}\n", env!("CARGO_PKG_VERSION"));
         match &self.file {
-            Some(path) => put(&mut out, &format!("# config: {}", path.display()), "read"),
+            Some((path, origin)) => {
+                put(&mut out, &format!("# config: {}", path.display()), &place(origin));
+            }
             None => put(&mut out, "# config: none", "default"),
         }
         for Shown { setting, literal, origin } in &self.shown {
@@ -35,7 +37,7 @@ impl Resolved {
             put(&mut out, &line, &place(origin));
         }
         for (link, (recv_at, send_at)) in self.config.links.iter().zip(&self.link_origins) {
-            out.push_str("[[link]]\n");
+            out.push_str("\n[[link]]\n");
             for (name, endpoint, origin) in
                 [("recv", &link.recv, recv_at), ("send", &link.send, send_at)]
             {
@@ -69,7 +71,7 @@ impl Setting {
             Fallback::Required => "none, it must be given".to_owned(),
             Fallback::Value("") => "empty".to_owned(),
             Fallback::Value(".") if self.key == Key::AppPath => "the current directory".to_owned(),
-            Fallback::Value(text) if self.kind == Kind::Switch => {
+            Fallback::Value(text) if matches!(self.kind, Kind::Switch { .. }) => {
                 if text == "true" { "on" } else { "off" }.to_owned()
             }
             Fallback::Value(text) => text.to_owned(),
@@ -108,7 +110,7 @@ fn code(text: &str) -> String {
 
 fn flags(setting: &Setting) -> String {
     match setting.kind {
-        Kind::Switch => format!("`--{0}`, `--no-{0}`", setting.name),
+        Kind::Switch { off } => format!("`--{}`, `--{off}`", setting.name),
         Kind::Endpoints => format!("`--{} {}`, repeatable", setting.name, setting.metavar),
         _ => format!("`--{} {}`", setting.name, setting.metavar),
     }
@@ -117,7 +119,7 @@ fn flags(setting: &Setting) -> String {
 const fn listed(setting: &Setting) -> &'static str {
     match setting.kind {
         Kind::Endpoints => ", several separated by commas",
-        Kind::Switch => " (`true` or `false`)",
+        Kind::Switch { .. } => " (`true` or `false`)",
         _ => "",
     }
 }
@@ -126,7 +128,7 @@ const fn file_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Count { .. } => "a whole number",
         Kind::Duration => "a number of seconds or a text",
-        Kind::Switch => "`true` or `false`",
+        Kind::Switch { .. } => "`true` or `false`",
         Kind::Endpoints | Kind::Text | Kind::Path | Kind::Choice(_) => "a text",
     }
 }

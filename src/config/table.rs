@@ -43,8 +43,11 @@ pub enum Kind {
     },
     /// A number of seconds, or with a unit.
     Duration,
-    /// On or off. As a flag it takes no value and has a `--no-` form.
-    Switch,
+    /// On or off. As a flag it takes no value, and has another one for the opposite.
+    Switch {
+        /// The flag that switches it off, without the dashes.
+        off: &'static str,
+    },
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -160,7 +163,7 @@ pub static SETTINGS: [Setting; 16] = [
         name: "mongrel2-chroot",
         metavar: "DIR",
         kind: Kind::Path,
-        fallback: Fallback::Unset("paths of upload files are taken as they come"),
+        fallback: Fallback::Unset("none, upload paths are whole"),
         group: Group::FrontEnd,
         help: "The chroot of the front end's server: what the paths of its upload files start at",
         reason: "A Mongrel2 whose server has the chroot `/` names files by their real paths.",
@@ -244,7 +247,7 @@ pub static SETTINGS: [Setting; 16] = [
         key: Key::KeepAlive,
         name: "keep-alive",
         metavar: "",
-        kind: Kind::Switch,
+        kind: Kind::Switch { off: "no-keep-alive" },
         fallback: Fallback::Value("true"),
         group: Group::Workers,
         help: "Replace workers that die; with --no-keep-alive lurcher ends when the last one has died",

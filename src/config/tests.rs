@@ -291,7 +291,8 @@ fn a_file_that_is_named_must_be_there() {
     };
     let from_variable = resolved(&named("/etc/l.toml"), &[]);
     assert_eq!(from_variable.config.threads, 7);
-    assert_eq!(from_variable.file.as_deref(), Some(Path::new("/etc/l.toml")));
+    let named_at = Origin::Environment("LURCHER_CONFIG".into());
+    assert_eq!(from_variable.file, Some(("/etc/l.toml".into(), named_at)));
     let found = faults(&named("gone.toml"), &[]);
     assert_eq!(found, ["/here/gone.toml: cannot be read: entity not found"]);
     let flag = [(Key::Config, "config", "/etc/l.toml")];
