@@ -1,3 +1,4 @@
 //! Integration tests of the Rust parts.
 
 mod transport;
+mod cli;
