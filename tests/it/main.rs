@@ -1,1 +1,3 @@
 //! Integration tests of the Rust parts.
+
+mod codec;
