@@ -1,5 +1,7 @@
 //! The Mongrel2 codec: against bytes of the real Mongrel2, by its properties, and against mutilated bytes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here, helpers included")]
 
+mod cases;
 mod fixtures;
 mod mutations;
 mod properties;

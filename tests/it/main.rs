@@ -1,3 +1,4 @@
 //! Integration tests of the Rust parts.
 
 mod codec;
+mod layers;

@@ -74,12 +74,6 @@ impl Dice {
     }
 }
 
-fn run_all(data: &[u8]) {
-    for (_, body) in bodies::ALL {
-        body(data);
-    }
-}
-
 /// Head of the envelope, header block, its tag, body with its length and tag.
 fn taken_apart(message: &[u8]) -> (&[u8], &[u8], u8, &[u8]) {
     let blank = message.iter().enumerate().filter(|(_, byte)| **byte == b' ').nth(2).unwrap().0;
@@ -90,13 +84,14 @@ fn taken_apart(message: &[u8]) -> (&[u8], &[u8], u8, &[u8]) {
 
 #[test]
 fn recordings_hold_all_promises() {
-    for (name, message) in recordings("") {
-        run_all(&message);
-        let (_, block, _, _) = taken_apart(&message);
+    for message in recordings("").values() {
+        bodies::run_all(message);
+        let (_, block, _, _) = taken_apart(message);
         bodies::headers(block);
-        assert!(name.ends_with(".bin"));
     }
-    recordings("responses").values().for_each(|message| run_all(message));
+    for message in recordings("responses").values() {
+        bodies::run_all(message);
+    }
 }
 
 #[test]
@@ -124,7 +119,7 @@ fn damaged_messages_hold_all_promises() {
             let other = dice.below(all.len());
             dice.damage(&mut message, &all[other]);
         }
-        run_all(&message);
+        bodies::run_all(&message);
     }
 }
 

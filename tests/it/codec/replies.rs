@@ -61,27 +61,28 @@ fn replies_are_taken_and_refused_as_by_mongrel2() {
     }
 }
 
+fn written(write: impl FnOnce(&mut Vec<u8>, &SenderUuid) -> Result<(), ReplyError>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out, &uuid()).unwrap();
+    out
+}
+
 #[test]
 fn writers_give_the_recorded_bytes() {
     let recordings = recordings("responses");
-    let written = |write: &dyn Fn(&mut Vec<u8>, &SenderUuid) -> Result<(), ReplyError>| {
-        let mut out = Vec::new();
-        write(&mut out, &uuid()).unwrap();
-        out
-    };
     let ok = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-    assert_eq!(written(&|out, to| put_reply(out, to, ConnId(2), ok)), recordings["ok.bin"]);
-    assert_eq!(written(&|out, to| put_close(out, to, ConnId(3))), recordings["close.bin"]);
+    assert_eq!(written(|out, to| put_reply(out, to, ConnId(2), ok)), recordings["ok.bin"]);
+    assert_eq!(written(|out, to| put_close(out, to, ConnId(3))), recordings["close.bin"]);
     for (name, id, ctl) in [
         ("ctl-keep-alive.bin", 20, Ctl::KeepAlive),
         ("ctl-credits.bin", 21, Ctl::Credits(1000)),
         ("ctl-cancel.bin", 22, Ctl::Cancel),
     ] {
-        assert_eq!(written(&|out, to| put_ctl(out, to, ConnId(id), ctl)), recordings[name]);
+        assert_eq!(written(|out, to| put_ctl(out, to, ConnId(id), ctl)), recordings[name]);
     }
     let many: Vec<_> = [8].into_iter().chain(900_000..900_127).map(ConnId).collect();
     assert_eq!(
-        written(&|out, to| put_reply_many(out, to, &many, b"X")),
+        written(|out, to| put_reply_many(out, to, &many, b"X")),
         recordings["targets-128.bin"]
     );
 }
