@@ -4,6 +4,15 @@
 //!
 //! * [`proto`] the Mongrel2 wire: bytes in, values out
 //! * [`bridge`] the frames between the instance and a worker, and the board they share
+//! * [`http`] HTTP/1.x responses as bytes
+//! * [`config`] every setting: type, default, reason, and where it came from
+//! * [`telemetry`] log records, access lines
 
 pub mod bridge;
+pub mod config;
+pub mod dispatch;
+pub mod http;
 pub mod proto;
+pub mod supervisor;
+pub mod telemetry;
+pub mod transport;
