@@ -2,3 +2,5 @@
 
 mod transport;
 mod cli;
+mod codec;
+mod layers;
