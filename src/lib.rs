@@ -8,6 +8,7 @@
 //! * [`cli`] what can be typed on the command line
 //! * [`config`] every setting: type, default, reason, and where it came from
 //! * [`telemetry`] log records, access lines
+//! * [`wsgi`] what PEP 3333 asks, without Python
 
 pub mod bridge;
 pub mod cli;
@@ -18,3 +19,4 @@ pub mod proto;
 pub mod supervisor;
 pub mod telemetry;
 pub mod transport;
+pub mod wsgi;
