@@ -23,7 +23,7 @@ def name_in_form(environ: dict[str, Any]) -> str:
     """The `name` field of a posted form, or an empty text."""
     length = min(int(environ.get("CONTENT_LENGTH") or 0), LONGEST_FORM)
     form = parse_qs(environ["wsgi.input"].read(length).decode("utf-8", "replace"))
-    return form.get("name", [""])[0]
+    return str(form.get("name", [""])[0])
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -21,7 +21,14 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from mongrel2 import Mongrel2, Mongrel2Error, PortTakenError, free_ports, port_is_free, without_comments
+from mongrel2 import (
+    Mongrel2,
+    Mongrel2Error,
+    PortTakenError,
+    free_ports,
+    port_is_free,
+    without_comments,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PORTS = re.compile(r"""(?:\bport\s*=\s*|tcp://127\.0\.0\.1:)(\d+)""")
@@ -204,11 +211,15 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--config", type=Path, default=ROOT / "proxy-configs/mongrel2/lurcher.conf")
     parser.add_argument("--run-dir", type=Path, default=ROOT / "run")
-    parser.add_argument("--lurcher", default=str(ROOT / ".venv/bin/lurcher"), help="the command to start")
+    parser.add_argument(
+        "--lurcher", default=str(ROOT / ".venv/bin/lurcher"), help="the command to start"
+    )
     parser.add_argument("--wsgi-app", default="hello:application")
     parser.add_argument("--app-path", type=Path, default=ROOT / "examples")
     parser.add_argument("--once", action="store_true", help="end after the first answer")
-    parser.add_argument("lurcher_options", nargs="*", metavar="-- OPTIONS", help="more options for lurcher")
+    parser.add_argument(
+        "lurcher_options", nargs="*", metavar="-- OPTIONS", help="more options for lurcher"
+    )
     return parser.parse_args()
 
 
