@@ -15,9 +15,11 @@ from support.waiting import wait_for
 class FakeFrontEnd:
     """PUSH and SUB, both bound, with one identity. Reads replies only when asked to."""
 
-    def __init__(self, protocol: str = "json", subscribe: bool = True) -> None:
+    def __init__(
+        self, protocol: str = "json", subscribe: bool = True, ident: str | None = None
+    ) -> None:
         self.protocol = protocol
-        self.ident = str(uuid.uuid4())
+        self.ident = ident or str(uuid.uuid4())
         self.context = zmq.Context()
         self.push = self.context.socket(zmq.PUSH)
         self.push.setsockopt(zmq.LINGER, 0)

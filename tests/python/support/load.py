@@ -63,6 +63,9 @@ class Load:
         goal = self.succeeded() + count
         wait_for(f"{count} more answers", lambda: self.succeeded() >= goal, seconds)
 
+    def wait_for_failures(self, count: int, seconds: float = 30.0) -> None:
+        wait_for(f"{count} failures", lambda: len(self.failures()) >= count, seconds)
+
     def run_for(self, seconds: float) -> None:
         """Lets it run for a while."""
         self._stop.wait(seconds)
@@ -76,7 +79,7 @@ class Load:
         return self.outcomes
 
     def failures(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.what != "ok"]
+        return [outcome for outcome in list(self.outcomes) if outcome.what != "ok"]
 
     def summary(self) -> str:
         return ", ".join(

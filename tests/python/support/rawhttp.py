@@ -202,6 +202,10 @@ class Client:
         assert self.exactly(2) == b"\r\n"
         return data
 
+    def chunks(self) -> list[bytes]:
+        """The rest of a chunked body."""
+        return list(iter(self.chunk, b""))
+
     def response(self, method: str = "GET") -> Response:
         """The next response, whole."""
         version, status, reason, headers = self.head()
@@ -213,10 +217,7 @@ class Client:
         if coding is not None:
             assert coding == "chunked"
             got.framing = "chunked"
-            chunks = []
-            while chunk := self.chunk():
-                chunks.append(chunk)
-            got.body = b"".join(chunks)
+            got.body = b"".join(self.chunks())
         elif length is not None:
             assert re.fullmatch(r"[0-9]+", length), length
             got.framing = "length"

@@ -32,9 +32,11 @@ class Stage:
         self.fronts.append(front)
         return front
 
-    def fake(self, protocol: str = "json", subscribe: bool = True) -> FakeFrontEnd:
+    def fake(
+        self, protocol: str = "json", subscribe: bool = True, ident: str | None = None
+    ) -> FakeFrontEnd:
         """A front end made up of two sockets."""
-        front = FakeFrontEnd(protocol, subscribe)
+        front = FakeFrontEnd(protocol, subscribe, ident)
         self.fakes.append(front)
         return front
 
