@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// How long a prefetched request may have to wait for a slot, by the mean so far.
-const REACH: Duration = Duration::from_millis(1);
+const REACH_NS: u64 = 1_000_000;
 
 /// Most requests handed to a worker beyond its slots, however quick they are.
 const MOST: usize = 16;
@@ -84,9 +84,7 @@ impl Load {
     pub(crate) fn room(&self, now: Instant) -> usize {
         let quick = self.last_end.is_some_and(|end| now.duration_since(end) < STALLED);
         let ahead = match self.mean_ns {
-            mean if mean > 0 && quick => {
-                usize::try_from(REACH.as_nanos() as u64 / mean).unwrap_or(MOST).min(MOST)
-            }
+            mean if mean > 0 && quick => usize::try_from(REACH_NS / mean).unwrap_or(MOST).min(MOST),
             _ => 0,
         };
         (self.slots + ahead).saturating_sub(self.at_work)
@@ -132,7 +130,7 @@ mod tests {
             (Duration::from_secs(1), 0),
         ] {
             let mut load = at_work(4, 5, 0);
-            load.ended(now, service.as_nanos() as u64);
+            load.ended(now, u64::try_from(service.as_nanos()).unwrap());
             assert_eq!(load.room(now), expected, "{service:?}");
             assert_eq!(load.room(now + STALLED), 0, "{service:?}, later");
         }

@@ -41,6 +41,7 @@ pub(crate) enum Piece {
 
 /// One client connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one independent fact")]
 pub(crate) struct Connection {
     /// Whom to answer through.
     pub(crate) sender: SenderUuid,

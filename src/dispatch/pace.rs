@@ -15,7 +15,8 @@ const TOKENS: u32 = 11;
 const RESERVE: u32 = 2;
 
 /// One token comes back in this time.
-const REFILL: Duration = Duration::from_millis(10);
+const REFILL_MS: u64 = 10;
+const REFILL: Duration = Duration::from_millis(REFILL_MS);
 
 /// Bytes that may be under way before time alone proves nothing: less than any kernel's socket buffer.
 const TRUSTED: u64 = 128 * 1024;
@@ -61,13 +62,13 @@ impl Pace {
     }
 
     fn refill(&mut self, now: Instant) {
-        let steps = now.duration_since(self.since).as_millis() / REFILL.as_millis();
+        let steps = now.duration_since(self.since).as_millis() / u128::from(REFILL_MS);
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         if steps == 0 {
             return;
         }
         self.since += REFILL * steps;
-        let read = SLOWEST * u64::from(steps) * REFILL.as_millis() as u64 / 1000;
+        let read = SLOWEST * u64::from(steps) * REFILL_MS / 1000;
         self.under_way = self.under_way.saturating_sub(read);
         if self.under_way <= TRUSTED {
             self.tokens = self.tokens.saturating_add(steps).min(TOKENS);

@@ -132,10 +132,8 @@ impl Drop for Dispatcher {
     fn drop(&mut self) {
         self.commands = None;
         let _ = self.wake.write(1);
-        if let Some(thread) = self.thread.take() {
-            if thread.join().is_err() {
-                telemetry::error!("the dispatcher has panicked");
-            }
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            telemetry::error!("the dispatcher has panicked");
         }
     }
 }
@@ -317,10 +315,8 @@ impl Body {
         for item in news {
             let first_ready = matches!(item, News::Ready(_)) && !self.opened && !self.leaving;
             self.tell(item);
-            if first_ready {
-                if let Err(fault) = self.open_links(now) {
-                    self.tell(News::Failed(fault.to_string()));
-                }
+            if first_ready && let Err(fault) = self.open_links(now) {
+                self.tell(News::Failed(fault.to_string()));
             }
         }
         match result {

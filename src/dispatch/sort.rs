@@ -60,13 +60,12 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         .and_then(|text| std::str::from_utf8(text).ok())
         .and_then(|text| text.parse().ok());
     let refuse = match request::classify(&envelope, &headers) {
-        Message::Http => None,
+        // Mongrel2 sends a finished upload only for one that we did not refuse when it began: so UploadDone is a client's
+        // invention, and its headers mean nothing.
+        Message::Http | Message::UploadDone => None,
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
         // A body too large for one message. Answering now ends the upload (protocol section 6.3).
         Message::UploadStart | Message::StreamFirst => Some(Refusal::Page(413)),
-        // Mongrel2 sends a finished upload only for one that we did not refuse: this one is a client's invention, and its
-        // headers mean nothing.
-        Message::UploadDone => None,
         Message::WebSocketHandshake => Some(Refusal::Page(501)),
         Message::JsonSocket => Some(Refusal::JsonSocket),
         Message::XmlSocket => Some(Refusal::XmlSocket),

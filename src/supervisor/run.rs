@@ -324,7 +324,9 @@ impl Supervisor {
             // Its last words may not outlast the graceful timeout, but they get a moment in any case.
             self.phase = Phase::Draining(until.max(Instant::now() + LAST_WORDS));
             let ids: Vec<_> = self.workers.keys().copied().collect();
-            ids.into_iter().for_each(|id| self.drain(id));
+            for id in ids {
+                self.drain(id);
+            }
         }
     }
 

@@ -93,7 +93,10 @@ pub struct Link {
 
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("spec", &self.spec).field("state", &self.state).finish()
+        f.debug_struct("Link")
+            .field("spec", &self.spec)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
@@ -176,7 +179,7 @@ impl Link {
         events: &mut Vec<LinkEvent>,
     ) -> Result<(), TransportError> {
         self.hear_subscriptions(events);
-        self.hear_monitor(now, events)?;
+        self.hear_monitor(now, events);
         match self.state {
             Pull::Waiting(Some(until)) if now >= until => {
                 if !self.subscribed() {
@@ -318,11 +321,7 @@ impl Link {
         }
     }
 
-    fn hear_monitor(
-        &mut self,
-        now: Instant,
-        events: &mut Vec<LinkEvent>,
-    ) -> Result<(), TransportError> {
+    fn hear_monitor(&mut self, now: Instant, events: &mut Vec<LinkEvent>) {
         while let Some(news) = self.monitor.next() {
             match (news, self.state) {
                 (News::Connected(fd), Pull::Connecting) => {
@@ -342,7 +341,6 @@ impl Link {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     fn pause_pull(&mut self, now: Instant) {

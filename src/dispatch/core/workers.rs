@@ -44,20 +44,20 @@ impl Core {
 
     /// A worker has loaded the application.
     pub fn worker_ready(&mut self, id: WorkerId) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            if worker.stage == Stage::Loading {
-                worker.stage = Stage::Ready;
-            }
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stage == Stage::Loading
+        {
+            worker.stage = Stage::Ready;
         }
     }
 
     /// A worker gets no more requests, finishes what it has and ends.
     pub fn drain_worker(&mut self, id: WorkerId) {
-        if let Some(worker) = self.workers.get_mut(&id) {
-            if worker.stage != Stage::Draining {
-                worker.stage = Stage::Draining;
-                frame::put(&mut worker.out, Kind::Drain, 0, Ticket(0), b"");
-            }
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stage != Stage::Draining
+        {
+            worker.stage = Stage::Draining;
+            frame::put(&mut worker.out, Kind::Drain, 0, Ticket(0), b"");
         }
     }
 
