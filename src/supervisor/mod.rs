@@ -8,6 +8,7 @@ mod exit;
 mod policy;
 mod run;
 mod spawn;
+mod watch;
 
 pub use exit::Exit;
 pub use run::run;

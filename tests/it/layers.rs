@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Module, and the modules that it may name besides itself.
-const MAY_NAME: [(&str, &[&str]); 14] = [
+const MAY_NAME: [(&str, &[&str]); 15] = [
     // layer 0
     ("proto", &[]),
     ("http", &[]),
@@ -28,10 +28,16 @@ const MAY_NAME: [(&str, &[&str]); 14] = [
     // layer 4
     ("supervisor", &["dispatch", "bridge", "config", "telemetry"]),
     ("admin", &["dispatch", "config", "telemetry"]),
-    ("python", &["worker", "wsgi", "config", "telemetry", "proto", "http"]),
+    // layer 5
+    ("instance", &["cli", "config", "supervisor", "telemetry"]),
+    // layer 6
+    (
+        "python",
+        &["instance", "supervisor", "worker", "wsgi", "config", "telemetry", "proto", "http"],
+    ),
 ];
 
-/// The files of layer 5, which may name every module.
+/// The files of layer 7, which may name every module.
 const TOP: [&str; 2] = ["lib.rs", "main.rs"];
 
 /// Outside crates, and where they may be named.

@@ -192,7 +192,7 @@ fn a_front_end_that_starts_late_is_found() {
     let spec = private(&dir);
     let (_context, mut driven) = Driven::open(&spec);
     driven.until_event(LinkEvent::NoFrontEnd);
-    let front = FrontEnd::start_at(&zmq, &spec);
+    let _front = FrontEnd::start_at(&zmq, &spec);
     driven.until_event(LinkEvent::Connected);
     driven.until_event(LinkEvent::Subscribed);
 }
