@@ -1,7 +1,7 @@
 //! The table of settings: the one home of names, defaults, limits and help.
 //!
 //! A flag is `--NAME`, a variable `LURCHER_NAME` with `_` for `-`, a key in the file is NAME. It is data: what is done with
-//! a value is for [`super::resolve`]. A row may not be without the reason for its default.
+//! a value is for [`super::resolve()`]. A row may not be without the reason for its default.
 
 /// Which setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
