@@ -11,7 +11,7 @@ use crate::supervisor;
 use crate::supervisor::Interpreter;
 use crate::telemetry;
 
-/// Runs the command line `args` (the program's name first) and returns the exit code (see
+/// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
     match cli::parse(args, |name| std::env::var_os(name)) {

@@ -128,6 +128,10 @@ impl Link {
             socket.set_tcp_keepalive(1).map_err(fault("set TCP_KEEPALIVE"))?;
             socket.set_tcp_keepalive_idle(60).map_err(fault("set TCP_KEEPALIVE_IDLE"))?;
         }
+        for (socket, endpoint) in [(&xpub, &spec.send), (&pull, &spec.recv)] {
+            let literal = endpoint.as_str().contains('[');
+            socket.set_ipv6(literal).map_err(fault("set IPV6"))?;
+        }
         let monitor = Monitor::start(context, &pull, &format!("lurcher-link-{number}"))?;
         connect(&xpub, spec.send.as_str())?;
         Ok(Link {
