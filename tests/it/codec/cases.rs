@@ -177,6 +177,13 @@ fn clients_cannot_pretend() {
         assert_eq!(kind("/", &block, gone), Message::Http);
         assert_eq!(kind("@*", &block, gone), Message::Http);
     }
+    // The front end's own words count however its encoder spells them.
+    assert_eq!(kind("/", r#"{"METHOD":"\u004aSON"}"#, ""), Message::JsonSocket);
+    assert_eq!(kind("/", r#"{"\u0055PLOAD_STREAM":"0"}"#, ""), Message::StreamPart);
+    assert_eq!(
+        kind("/", "{ \"METHOD\" : \"WEBSOCKET\", \"FLAGS\":\"0x81\"}", ""),
+        Message::WebSocketFrame
+    );
     // Lower-case keys are the client's.
     assert_eq!(
         kind("/", r#"{"method":"JSON","upload_stream":"0","METHOD":"GET"}"#, ""),
