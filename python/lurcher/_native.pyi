@@ -78,5 +78,5 @@ class FileWrapper:
     def close(self) -> None:
         """Close the file, once, if it can be closed."""
 
-def main(argv: list[str]) -> int:
-    """Run the command line. Give the exit code."""
+def main(args: list[str], executable: str, flags: list[str]) -> int:
+    """Run a command line. Give the exit code."""

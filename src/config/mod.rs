@@ -1,12 +1,25 @@
 //! Every setting of an instance: its type, its default and the reason for it.
 //!
 //! [`table`] is the one home of names, defaults and help; flags, `LURCHER_…` variables, `lurcher.toml`, `--print-config`
-//! and `docs/settings.md` are all made from it. [`resolve`] merges what was given into a [`Config`].
+//! and `docs/settings.md` are all made from it. [`resolve()`] merges what was given into a [`Config`].
 //!
 //! It refuses to know how a command line is parsed (that is `cli`), opens nothing but its own file, and keeps no state:
 //! everything outside is seen through [`Surroundings`], so that a test needs no environment.
 
 mod endpoint;
+mod fault;
+mod file;
+mod nearest;
+mod reader;
+mod resolve;
+mod show;
+mod source;
+pub mod table;
+mod value;
+mod wsgid;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +30,18 @@ use serde::Serialize;
 pub use endpoint::Endpoint;
 pub use endpoint::EndpointError;
 pub use endpoint::LinkSpec;
+pub use fault::Fault;
+pub use fault::Faults;
+pub use fault::Problem;
+pub use nearest::nearest;
+pub use resolve::Resolved;
+pub use resolve::Shown;
+pub use resolve::resolve;
+pub use show::reference;
+pub use source::Origin;
+pub use source::Sources;
+pub use source::Surroundings;
+pub use source::System;
 
 /// The effective settings of one instance: checked, complete, paths absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,6 +22,7 @@ use std::ffi::OsString;
 use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 
+use crate::supervisor::Interpreter;
 use crate::worker::Wait;
 
 pyo3::create_exception!(
@@ -41,13 +42,11 @@ impl Wait for Released<'_> {
     }
 }
 
-/// Runs the command line. Gives the exit code.
+/// Runs the command line `args` and gives the exit code. Workers will be started with `executable` and its `flags`.
 #[pyfunction]
-fn main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-    py.detach(|| {
-        drop(argv);
-        70
-    })
+fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<OsString>) -> u8 {
+    // An instance needs no Python any more.
+    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags }))
 }
 
 /// The module.

@@ -6,7 +6,6 @@
 use std::fmt;
 use std::fmt::Write as _;
 use std::io;
-use std::io::Write as _;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -151,11 +150,14 @@ impl io::Write for OneWrite {
     }
 }
 
+fn write_out(record: &[u8]) {
+    write_to(&mut io::stderr().lock(), record);
+}
+
 /// One write; the rest of a short one follows, and an error ends it in silence.
-fn write_out(mut record: &[u8]) {
-    let mut stderr = io::stderr().lock();
+fn write_to(out: &mut impl io::Write, mut record: &[u8]) {
     while !record.is_empty() {
-        match stderr.write(record) {
+        match out.write(record) {
             Ok(0) => return,
             Ok(written) => record = record.get(written..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -213,6 +215,40 @@ mod tests {
         assert_eq!(text, format!(" INFO  lurcher[{pid}]: link 1: up\n"));
         let expected = format!(" WARN  lurcher[{pid}]: forged\\x0a2026 INFO x\\x1b[31m lost=3\n");
         assert_eq!(records[1].split_at(24).1, expected);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_no_error() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        write_to(&mut &writer, b"no one reads this\n");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        write_to(&mut &full, b"no room for this\n");
+        let mut short = Short { kept: Vec::new(), interrupted: false };
+        write_to(&mut short, b"all of this arrives\n");
+        assert_eq!(short.kept, b"all of this arrives\n");
+    }
+
+    /// Takes three bytes at a time, and is interrupted before each.
+    struct Short {
+        kept: Vec<u8>,
+        interrupted: bool,
+    }
+
+    impl io::Write for Short {
+        fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+            self.interrupted = !self.interrupted;
+            if self.interrupted {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let taken = record.len().min(3);
+            self.kept.extend_from_slice(&record[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]

@@ -106,18 +106,25 @@ impl AccessLog {
         };
         self.lines.drain(..done);
         if let Err(error) = result {
-            let lost = memchr::memchr_iter(b'\n', &self.lines).count();
+            let lost = self.waiting();
             self.lines.clear();
             if self.torn {
                 self.lines.push(b'\n');
             }
-            self.lose(u64::try_from(lost).unwrap_or(u64::MAX), &error.to_string());
+            self.lose(lost, &error.to_string());
         }
     }
 
     /// Lines that could not be written so far.
     pub const fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Lines that were taken and not written. A line break at the start ends a torn line, and is none itself.
+    fn waiting(&self) -> u64 {
+        let breaks = memchr::memchr_iter(b'\n', &self.lines).count();
+        let mending = usize::from(self.lines.first() == Some(&b'\n'));
+        u64::try_from(breaks - mending).unwrap_or(u64::MAX)
     }
 
     fn try_write(&self, piece: &[u8]) -> io::Result<usize> {
@@ -148,8 +155,7 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         self.flush();
-        let left = memchr::memchr_iter(b'\n', &self.lines).count();
-        self.lost = self.lost.saturating_add(u64::try_from(left).unwrap_or(u64::MAX));
+        self.lost = self.lost.saturating_add(self.waiting());
         if self.lost > 0 {
             crate::telemetry::warn!("access log: {} lines were lost", self.lost);
         }
@@ -249,6 +255,29 @@ mod tests {
         let lines = text.split_inclusive(|&b| b == b'\n').collect::<Vec<_>>();
         assert!(lines.iter().all(|line| line.len() == 1000));
         assert_eq!(u64::try_from(lines.len()).unwrap() + log.lost(), pushed);
+    }
+
+    #[test]
+    fn a_line_that_was_torn_is_not_glued_to_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.log");
+        let mut log = file_log(&path);
+        log.push(b"first");
+        log.flush();
+        // As after a disk that took half a line and no more.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"sec").unwrap();
+        (log.torn, log.sink) = (true, File::open("/dev/full").unwrap());
+        log.push(b"lost");
+        log.flush();
+        assert_eq!(log.lost(), 1);
+        log.push(b"lost too");
+        log.flush();
+        assert_eq!(log.lost(), 2);
+        log.sink = open_file(&path).unwrap();
+        log.push(b"third");
+        log.flush();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nsec\nthird\n");
+        assert_eq!(log.lost(), 2);
     }
 
     #[test]

@@ -1,0 +1,141 @@
+# What you can do here: `make help`. Needs GNU make, Rust, Python 3.10 or newer and a C++ compiler; the rest is
+# installed by apt (as root; else the command to type is shown) and into the virtual environment .venv.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+# The interpreter the virtual environment is made from. After a change: make clean-venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# What runs in front of the build in `make run`; see proxy-configs/mongrel2.
+CONFIG ?= proxy-configs/mongrel2/lurcher.conf
+APP ?= hello:application
+# More words for lurcher in `make run`, such as ARGS='--workers 4'.
+ARGS ?=
+# More words for pytest in `make test-python`, such as PYTEST_ARGS='-k restart'.
+PYTEST_ARGS ?=
+# Seconds for each fuzz target, and for each load of `make load`.
+FUZZ_SECONDS ?= 30
+LOAD_SECONDS ?= 10
+
+# One interpreter for cargo and maturin: when it changes, PyO3 and all above it are built again.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+# Set for a build of ours, it would leave test binaries without libpython.
+unexport PYO3_BUILD_EXTENSION_MODULE
+export PYTHON
+
+# The extension has a target directory of its own: in one shared with `cargo test` each would undo the other's PyO3.
+MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
+VENV_READY := $(VENV)/.ready
+PYTHON_SOURCES := $(wildcard python) tests/python examples scripts
+
+say = @printf '\n== %s\n' $(1)
+
+.PHONY: help
+help: ## Show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | \
+		awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
+.PHONY: run
+run: build-tools run-tools dev ## Build, start Mongrel2 and Lurcher with an example, send a first request, stay until Ctrl-C
+	$(call say,'make run: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/')
+	@exec $(BIN)/python scripts/run_example.py --config $(CONFIG) --wsgi-app $(APP) -- $(ARGS)
+
+.PHONY: test
+test: test-rust test-python ## Run every test: Rust (unit, property, fixtures, layers), then pytest through real Mongrel2
+
+.PHONY: test-rust
+test-rust: build-tools $(VENV_READY) ## Run the Rust tests only
+	$(call say,'cargo test: unit and property tests$(comma) fixtures$(comma) layers$(comma) doc examples')
+	cargo test --locked
+
+.PHONY: test-python
+test-python: build-tools run-tools test-tools dev ## Run the pytest tests only (PYTEST_ARGS='-k word')
+	$(call say,'pytest: the installed command end to end$(comma) behind the real Mongrel2')
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+.PHONY: dev
+dev: build-tools $(VENV_READY) ## Build the extension (release) and install it into .venv
+	$(call say,'maturin develop: building the extension into $(VENV)')
+	$(MATURIN) develop --release --locked
+
+.PHONY: lint
+lint: build-tools dev ## Check format, clippy, ruff, types, and that the stub tells the truth
+	$(call say,'cargo fmt --check')
+	cargo fmt --check
+	$(call say,'cargo clippy -D warnings')
+	cargo clippy --locked --all-targets -- -D warnings
+	$(call say,'ruff: style and format')
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(call say,'mypy --strict')
+	$(BIN)/mypy
+	$(call say,'stubtest: the stub against the built extension')
+	$(BIN)/python -m mypy.stubtest lurcher._native
+
+.PHONY: fmt
+fmt: build-tools $(VENV_READY) ## Format Rust and Python
+	cargo fmt
+	$(BIN)/ruff check --fix-only --quiet $(PYTHON_SOURCES)
+	$(BIN)/ruff format $(PYTHON_SOURCES)
+
+.PHONY: load
+load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind Mongrel2, with 1 and 4 workers; prints what wrk says
+	$(call say,'load: wrk -c 32 -d $(LOAD_SECONDS)s')
+	LOAD_SECONDS=$(LOAD_SECONDS) $(BIN)/pytest -s -k wrk tests/python/test_load.py
+
+.PHONY: fuzz
+fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+		echo 'make fuzz needs: rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 1; }
+	@cd tests && for target in $$(cargo +nightly fuzz list); do \
+		printf '\n== fuzzing %s for %s s\n' "$$target" '$(FUZZ_SECONDS)'; \
+		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+.PHONY: sdist-check
+sdist-check: build-tools run-tools $(VENV_READY) ## sdist -> fresh environment -> pip install -> one request through Mongrel2
+	$(call say,'sdist-check: building the source distribution')
+	rm -rf build/sdist build/sdist-venv
+	$(BIN)/maturin sdist --out build/sdist
+	$(call say,'sdist-check: installing it into a fresh environment')
+	$(BIN)/python -m venv build/sdist-venv
+	CARGO_TARGET_DIR=$(abspath target/maturin) build/sdist-venv/bin/pip install \
+		--quiet --disable-pip-version-check build/sdist/lurcher-*.tar.gz
+	build/sdist-venv/bin/lurcher --version
+	build/sdist-venv/bin/python -m lurcher --version
+	$(BIN)/python scripts/run_example.py --once --lurcher $(abspath build/sdist-venv/bin/lurcher)
+
+.PHONY: versions
+versions: $(VENV_READY) ## Print the tools in use
+	@rustc --version; cargo --version; $(BIN)/python --version; $(BIN)/maturin --version; $(BIN)/pytest --version
+	@$(BIN)/ruff --version; $(BIN)/mypy --version; $(BIN)/python -c 'import zmq; print("pyzmq", zmq.__version__)'
+	@{ command -v mongrel2 m2sh wrk ab curl || true; }
+	@{ dpkg-query -W -f '$${Package} $${Version}\n' mongrel2-core wrk apache2-utils 2>/dev/null || true; }
+
+.PHONY: clean
+clean: ## Remove what was built and run here, but not .venv
+	rm -rf target build dist run .pytest_cache .mypy_cache .ruff_cache python/lurcher/*.so
+
+.PHONY: clean-venv
+clean-venv: ## Remove .venv; the next command makes it again
+	rm -rf $(VENV)
+
+.PHONY: build-tools run-tools test-tools
+build-tools run-tools test-tools: %-tools:
+	@scripts/install-missing $*
+
+$(VENV_READY): requirements-dev.txt scripts/install-missing
+	@scripts/install-missing build
+	$(call say,'making $(VENV) with $(PYTHON)$(comma) installing requirements-dev.txt into it')
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "$(PYTHON) is older than Python 3.10; say which one to use: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+comma := ,

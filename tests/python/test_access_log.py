@@ -1,0 +1,100 @@
+"""The access log: one line for each request, which no client can forge."""
+
+from __future__ import annotations
+
+import re
+
+from support.rawhttp import Client, get
+from support.stage import Stage
+from support.waiting import wait_for
+
+LINE = re.compile(
+    r"(?P<addr>\S+) - (?P<user>\S+) \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
+    r'"(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}) (?P<size>\d+|-) '
+    r'"(?P<referer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)" (?P<seconds>\d+\.\d{6})'
+)
+
+
+def parse(text: str) -> list[re.Match[str]]:
+    found = []
+    for line in text.splitlines():
+        match = LINE.fullmatch(line)
+        assert match, f"no access line: {line!r}"
+        found.append(match)
+    return found
+
+
+def test_one_line_for_each_request(stage: Stage, protocol: str) -> None:
+    front = stage.mongrel2(protocol)
+    log = stage.directory / "access.log"
+    lurcher = stage.lurcher(*front.options, "--access-log", str(log))
+    get(front.port, "/number/123?ms=50", [("User-Agent", "probe/1"), ("Referer", "http://a/b")])
+    get(front.port, "/status?code=404")
+    get(front.port, "/raise")
+    with Client(front.port) as client:
+        client.ask("HEAD", "/number/5")
+        client.ask("POST", "/echo", body=b"x" * 1000, version="HTTP/1.0")
+    get(front.port, "/stream?count=3&size=10")
+    wait_for("six lines", lambda: log.exists() and log.read_text().count("\n") == 6)
+    lines = parse(log.read_text())
+    assert [(m["request"], m["status"]) for m in lines] == [
+        ("GET /number/123?ms=50 HTTP/1.1", "200"),
+        ("GET /status?code=404 HTTP/1.1", "404"),
+        ("GET /raise HTTP/1.1", "500"),
+        ("HEAD /number/5 HTTP/1.1", "200"),
+        ("POST /echo HTTP/1.0", "200"),
+        ("GET /stream?count=3&size=10 HTTP/1.1", "200"),
+    ]
+    first = lines[0]
+    assert first["addr"] == "127.0.0.1"
+    assert (first["agent"], first["referer"], first["size"]) == ("probe/1", "http://a/b", "3")
+    assert 0.05 <= float(first["seconds"]) < 5
+    assert [m["size"] for m in lines][3:] == ["0", "1000", "30"] or lines[3]["size"] == "-"
+    assert lurcher.out() == ""
+
+
+def test_a_dash_means_stdout(stage: Stage) -> None:
+    front = stage.mongrel2()
+    lurcher = stage.lurcher(*front.options, "--access-log", "-")
+    get(front.port, "/number/1")
+    wait_for("the line", lambda: lurcher.out().endswith("\n"))
+    assert len(parse(lurcher.out())) == 1
+
+
+def test_nobody_can_forge_a_line(stage: Stage, protocol: str) -> None:
+    front = stage.mongrel2(protocol)
+    log = stage.directory / "access.log"
+    stage.lurcher(*front.options, "--access-log", str(log))
+    forged = '" 200 5 "-" "-" 0.1'
+    agents = [
+        forged.encode(),
+        b'quote " backslash \\ tab \t end',
+        b"escape \x1b[31m bell \x07 vertical \x0b form \x0c",
+        b"latin caf\xe9 utf caf\xc3\xa9 broken \x80\xff next \xc2\x85 line \xe2\x80\xa8 end",
+    ]
+    for agent in agents:
+        with Client(front.port) as client:
+            client.send(
+                b"GET /number/1?a=%0a%0d%22 HTTP/1.1\r\nHost: localhost\r\n"
+                b"User-Agent: " + agent + b"\r\nReferer: " + agent + b"\r\n\r\n"
+            )
+            client.response()
+    wait_for("the lines", lambda: log.exists() and log.read_bytes().count(b"\n") >= len(agents))
+    raw = log.read_bytes()
+    assert raw.isascii(), raw
+    assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw), raw
+    lines = parse(raw.decode())
+    assert len(lines) == len(agents)
+    for line in lines:
+        assert line["request"] == "GET /number/1?a=%0a%0d%22 HTTP/1.1"
+        assert line["status"] == "200" or line["status"] == "400"
+
+
+def test_requests_that_no_worker_answered_are_logged_too(stage: Stage) -> None:
+    front = stage.mongrel2()
+    log = stage.directory / "access.log"
+    stage.lurcher(*front.options, "--access-log", str(log))
+    assert get(front.port, "/die").status == 502
+    wait_for("the line", lambda: log.exists() and b" 502 " in log.read_bytes())
+    (line,) = parse(log.read_text())
+    assert line["request"] == "GET /die HTTP/1.1"
