@@ -111,7 +111,7 @@ class Instance:
         os.write(self.board, struct.pack("<QQQ", BOARD_MAGIC, threads, 0) + bytes(16 * threads))
         command = [sys.executable, "-m", "lurcher.worker"]
         command += ["--bridge-fd", str(theirs.fileno()), "--board-fd", str(self.board)]
-        self.stderr_file = open(self.app_path / "stderr.txt", "w+b")  # noqa: SIM115
+        self.stderr_file = open(self.app_path / "stderr.txt", "w+b")
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno(), self.board],
