@@ -61,7 +61,9 @@ def echo(environ: Environ, start: Start) -> Iterable[bytes]:
 
 def show_environ(environ: Environ, start: Start) -> Iterable[bytes]:
     assert type(environ) is dict
-    shown = {key: value for key, value in environ.items() if isinstance(value, str | bool | int)}
+    shown: dict[str, Any] = {
+        key: value for key, value in environ.items() if isinstance(value, str | bool | int)
+    }
     shown["types"] = {key: type(value).__name__ for key, value in environ.items()}
     shown["wsgi.version"] = list(environ["wsgi.version"])
     start("200 OK", TEXT)
@@ -276,11 +278,12 @@ class CountedFile(io.BytesIO):
         super().close()
 
 
-def files(environ: Environ, start: Start) -> Iterable[bytes]:
+def files(environ: Environ, start: Start) -> Any:
     wrap = environ["wsgi.file_wrapper"]
     case = environ["QUERY_STRING"]
     size = None
     result: Any
+    file: Any
     if case == "bytesio":
         result = wrap(CountedFile(b"x" * 300_000))
     elif case == "only-read":
@@ -357,12 +360,16 @@ def keep(environ: Environ, start: Start) -> Iterable[bytes]:
 
 def use_kept(environ: Environ, start: Start) -> Iterable[bytes]:
     raised = []
-    for act in (lambda: KEPT[0]("200 OK", []), lambda: KEPT[1](b"stray")):
+    acts: list[Callable[[], object]] = [
+        lambda: KEPT[0]("200 OK", []),
+        lambda: KEPT[1](b"stray"),
+    ]
+    for act in acts:
         try:
             act()
         except RuntimeError as error:
             raised.append(str(error))
-    thread = threading.Thread(target=KEPT.clear)
+    thread = threading.Thread(target=lambda: KEPT.clear())
     thread.start()
     thread.join()
     start("200 OK", TEXT)

@@ -176,10 +176,10 @@ class Instance:
             if frame.kind == kind and ticket in (None, frame.ticket):
                 self.pending.remove(frame)
                 return frame
-        while (frame := self.read()) is not None:  # type: ignore[assignment]
-            if frame.kind == kind and ticket in (None, frame.ticket):
-                return frame
-            self.pending.append(frame)
+        while (new := self.read()) is not None:
+            if new.kind == kind and ticket in (None, new.ticket):
+                return new
+            self.pending.append(new)
         raise AssertionError(f"the worker left without frame {kind}; log:\n{self.log()}")
 
     def ready(self) -> Instance:
@@ -194,9 +194,9 @@ class Instance:
             for frame in mine:
                 self.pending.remove(frame)
             if not mine:
-                frame = self.read()
-                assert frame is not None, f"the worker left; log:\n{self.log()}"
-                mine = [frame]
+                new = self.read()
+                assert new is not None, f"the worker left; log:\n{self.log()}"
+                mine = [new]
             for frame in mine:
                 if frame.ticket != ticket:
                     self.pending.append(frame)
