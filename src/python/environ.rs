@@ -11,9 +11,9 @@ use pyo3::types::PyString;
 
 use crate::config::WorkerSettings;
 use crate::http::SERVER;
-use crate::wsgi::environ::Request;
-use crate::wsgi::environ::Spelled;
 use crate::wsgi::names::Name;
+use crate::wsgi::request::Request;
+use crate::wsgi::request::Spelled;
 
 use super::errors::ErrorLog;
 use super::file_wrapper::FileWrapper;

@@ -27,8 +27,8 @@ use nix::time::ClockId;
 use crate::bridge::Board;
 use crate::bridge::Kind;
 use crate::bridge::Ticket;
-use crate::wsgi::environ::Refused;
-use crate::wsgi::environ::Request;
+use crate::wsgi::refusal::Refused;
+use crate::wsgi::request::Request;
 
 pub use control::Control;
 pub use out::Out;
