@@ -186,3 +186,6 @@ fn access_line(request: &Request, ending: &Ending, when: std::time::SystemTime) 
         when,
     })
 }
+
+#[cfg(test)]
+mod tests;

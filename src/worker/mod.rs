@@ -178,4 +178,4 @@ fn now_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
