@@ -65,14 +65,35 @@ class FakeFrontEnd:
         """The words that connect Lurcher to it."""
         return ["--recv", self.send_spec, "--send", self.recv_spec]
 
-    def send(self, message: bytes, seconds: float = 15.0) -> None:
-        """Waits until a handler is there that can take it."""
-        assert self.push.poll(int(seconds * 1000), zmq.POLLOUT), f"nobody took it in {seconds} s"
+    def send(self, message: bytes, seconds: float = 15.0, blind: bool = False) -> None:
+        """Waits until a handler is there that can take it.
+
+        Meanwhile it looks at the SUB, without taking anything from it: libzmq sends a subscription only when its owner
+        uses the socket. With `blind` it does not, as a single-threaded front end that first sends.
+        """
+
+        def look() -> bool:
+            if self.sub is not None and not blind:
+                self.sub.poll(0)
+            return bool(self.push.poll(10, zmq.POLLOUT))
+
+        wait_for("a handler to take the message", look, seconds)
         self.push.send(message, zmq.NOBLOCK)
 
-    def request(self, conn: int, target: str = "/", **more: object) -> None:
-        """An ordinary request; `more` as in wire.request."""
-        self.send(wire.request(self.ident, conn, target, protocol=self.protocol, **more))  # type: ignore[arg-type]
+    def request(
+        self,
+        conn: int,
+        target: str = "/",
+        method: str = "GET",
+        headers: wire.Values | None = None,
+        version: str = "HTTP/1.1",
+        blind: bool = False,
+    ) -> None:
+        """An ordinary request without a body."""
+        message = wire.request(
+            self.ident, conn, target, method, headers, version=version, protocol=self.protocol
+        )
+        self.send(message, blind=blind)
 
     def disconnect(self, conn: int) -> None:
         self.send(wire.event(self.ident, conn, "disconnect", self.protocol))
