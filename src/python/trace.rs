@@ -9,7 +9,11 @@ use super::text;
 pub(super) fn format(py: Python<'_>, error: &PyErr) -> String {
     let formatted = py
         .import("traceback")
-        .and_then(|traceback| traceback.call_method1("format_exception", (error.value(py),)))
+        .and_then(|traceback| {
+            // Before Python 3.12 the value alone does not know its traceback.
+            let parts = (error.get_type(py), error.value(py), error.traceback(py));
+            traceback.call_method1("format_exception", parts)
+        })
         .and_then(|lines| PyString::new(py, "").call_method1("join", (lines,)));
     match formatted {
         Ok(text) => match text.cast::<PyString>() {

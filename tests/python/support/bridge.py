@@ -111,7 +111,7 @@ class Instance:
         os.write(self.board, struct.pack("<QQQ", BOARD_MAGIC, threads, 0) + bytes(16 * threads))
         command = [sys.executable, "-m", "lurcher.worker"]
         command += ["--bridge-fd", str(theirs.fileno()), "--board-fd", str(self.board)]
-        self.stderr_file = open(self.app_path / "stderr.txt", "w+b")  # noqa: SIM115
+        self.stderr_file = open(self.app_path / "stderr.txt", "w+b")
         self.process = subprocess.Popen(
             command,
             pass_fds=[theirs.fileno(), self.board],
@@ -176,10 +176,10 @@ class Instance:
             if frame.kind == kind and ticket in (None, frame.ticket):
                 self.pending.remove(frame)
                 return frame
-        while (frame := self.read()) is not None:  # type: ignore[assignment]
-            if frame.kind == kind and ticket in (None, frame.ticket):
-                return frame
-            self.pending.append(frame)
+        while (new := self.read()) is not None:
+            if new.kind == kind and ticket in (None, new.ticket):
+                return new
+            self.pending.append(new)
         raise AssertionError(f"the worker left without frame {kind}; log:\n{self.log()}")
 
     def ready(self) -> Instance:
@@ -194,9 +194,9 @@ class Instance:
             for frame in mine:
                 self.pending.remove(frame)
             if not mine:
-                frame = self.read()
-                assert frame is not None, f"the worker left; log:\n{self.log()}"
-                mine = [frame]
+                new = self.read()
+                assert new is not None, f"the worker left; log:\n{self.log()}"
+                mine = [new]
             for frame in mine:
                 if frame.ticket != ticket:
                     self.pending.append(frame)
