@@ -3,7 +3,29 @@
 //! The map, in reading order (who may name whom is the table in `docs/architecture.md`, held by a test):
 //!
 //! * [`proto`] the Mongrel2 wire: bytes in, values out
+//! * [`http`] HTTP/1.x responses as bytes
 //! * [`bridge`] the frames between the instance and a worker, and the board they share
+//! * [`config`] every setting: type, default, reason, and where it came from; [`cli`] what can be typed
+//! * [`telemetry`] log records, access lines
+//! * [`wsgi`] what PEP 3333 asks, without Python
+//! * [`transport`] a link's two `ZeroMQ` sockets
+//! * [`dispatch`] the event loop between links and workers
+//! * [`supervisor`] worker processes, signals, the end
+//! * [`worker`] the worker process, but for Python
+//! * `python` what Python sees
+//! * [`instance`] the entry point
 
 pub mod bridge;
+pub mod cli;
+pub mod config;
+pub mod dispatch;
+pub mod http;
+pub mod instance;
 pub mod proto;
+#[cfg(feature = "python")]
+pub mod python;
+pub mod supervisor;
+pub mod telemetry;
+pub mod transport;
+pub mod worker;
+pub mod wsgi;

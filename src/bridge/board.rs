@@ -6,6 +6,7 @@
 //!
 //! This is one of the two places for unsafe code: atomics over memory that another process maps too.
 #![allow(unsafe_code, reason = "atomics over a mapping shared with another process")]
+#![allow(clippy::cast_ptr_alignment, reason = "a mapping begins on a page")]
 
 use std::fs::File;
 use std::io;

@@ -265,7 +265,10 @@ impl Inbox {
     }
 
     /// The next whole frame, if there is one.
-    #[allow(clippy::should_implement_trait, reason = "a frame borrows the inbox, an iterator cannot")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a frame borrows the inbox, an iterator cannot"
+    )]
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         let bytes = &self.buf[self.start..self.end];
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else {
@@ -280,7 +283,12 @@ impl Inbox {
         ticket.copy_from_slice(&head[8..]);
         let Some(payload) = rest.get(..len) else { return Ok(None) };
         self.start += HEAD + len;
-        Ok(Some(Frame { kind, flags: head[5], ticket: Ticket(u64::from_le_bytes(ticket)), payload }))
+        Ok(Some(Frame {
+            kind,
+            flags: head[5],
+            ticket: Ticket(u64::from_le_bytes(ticket)),
+            payload,
+        }))
     }
 }
 

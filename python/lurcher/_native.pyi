@@ -1,0 +1,82 @@
+"""What the extension module offers. Private: applications meet these objects in their environ."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, final
+
+__version__: str
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+class _Reads(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+class ClientGone(ConnectionError):
+    """The client has left: what is written can no longer reach it."""
+
+@final
+class Worker:
+    """One worker process."""
+
+    def __new__(cls, bridge_fd: int, board_fd: int) -> Worker: ...
+    @property
+    def wsgi_app(self) -> str:
+        """What to load."""
+    @property
+    def app_path(self) -> Path:
+        """Where to load it from."""
+    @property
+    def threads(self) -> int:
+        """How many slots to run."""
+    def ready(self) -> None:
+        """Tell the instance that the application is loaded."""
+    def load_failed(self, traceback: str) -> None:
+        """Tell the instance that the application cannot be loaded, and why."""
+    def leave(self) -> None:
+        """Ask the instance to be drained. Further calls do nothing."""
+    def run_slot(self, number: int, application: Callable[..., Any]) -> None:
+        """Serve as slot `number` (from 0) until there are no more requests."""
+    def finish(self) -> None:
+        """Write out what is left, when all slots have ended."""
+
+@final
+class StartResponse:
+    """The start_response callable of one request."""
+
+    def __call__(
+        self,
+        status: str,
+        response_headers: list[tuple[str, str]],
+        exc_info: _ExcInfo | None = None,
+    ) -> Write: ...
+
+@final
+class Write:
+    """The write callable that start_response returns."""
+
+    def __call__(self, data: bytes) -> None: ...
+
+@final
+class ErrorLog:
+    """wsgi.errors: a text stream into the log."""
+
+    def write(self, text: str) -> int:
+        """Write a string; give the number of characters."""
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each string of an iterable."""
+    def flush(self) -> None:
+        """Put an unfinished line into the log."""
+
+@final
+class FileWrapper:
+    """wsgi.file_wrapper: blocks of anything that has read()."""
+
+    def __new__(cls, filelike: _Reads, blksize: int = 8192) -> FileWrapper: ...
+    def __iter__(self) -> FileWrapper: ...
+    def __next__(self) -> bytes: ...
+    def close(self) -> None:
+        """Close the file, once, if it can be closed."""
+
+def main(args: list[str], executable: str, flags: list[str]) -> int:
+    """Run a command line. Give the exit code."""

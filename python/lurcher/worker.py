@@ -1,0 +1,139 @@
+"""The entry of worker processes; an instance starts it, nobody else.
+
+``python -m lurcher.worker --bridge-fd N --board-fd M``
+"""
+
+import argparse
+import contextlib
+import faulthandler
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from lurcher import _native
+from lurcher.loader import LoadError, load, prepare_path
+
+EXIT_LOAD = 4
+EXIT_INTERNAL = 70
+
+# What the C stack of a slot may hold: deep recursion must end in a RecursionError, not in a crash.
+STACK = 8 * 1024 * 1024
+
+
+def main() -> int:
+    """Be a worker until the instance ends it. Give the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m lurcher.worker", description=__doc__)
+    parser.add_argument("--bridge-fd", type=int, required=True)
+    parser.add_argument("--board-fd", type=int, required=True)
+    options = parser.parse_args()
+    # Some applications read it; what stands there is none of theirs.
+    del sys.argv[1:]
+
+    faulthandler.enable()
+    # What the application starts must not hold the bridge open after this process.
+    for fd in (options.bridge_fd, options.board_fd):
+        os.set_inheritable(fd, False)
+    os.set_blocking(options.bridge_fd, True)
+    try:
+        worker = _native.Worker(options.bridge_fd, options.board_fd)
+    except OSError as error:
+        print(f"lurcher: cannot be a worker: {error}", file=sys.stderr)
+        return EXIT_INTERNAL
+
+    wakeup = _Wakeup(worker)
+    application = _load(worker)
+    if application is None:
+        worker.finish()
+        return EXIT_LOAD
+    # An application may set handlers while it loads; these are how the worker is told to end.
+    wakeup.arm()
+    worker.ready()
+    _serve(worker, application, wakeup)
+    worker.finish()
+    return 0
+
+
+def _load(worker: _native.Worker) -> Callable[..., Any] | None:
+    """Load the application, or tell the instance why that cannot be done."""
+    app_path = str(worker.app_path)
+    prepare_path(app_path)
+    try:
+        return load(worker.wsgi_app, app_path)
+    except LoadError as error:
+        worker.load_failed(error.report())
+        return None
+
+
+class _Wakeup:
+    """Lets the main thread wait without the interpreter, and yet run signal handlers at once.
+
+    A signal may be taken by any thread; only a byte in this pipe surely wakes the main one.
+    """
+
+    def __init__(self, worker: _native.Worker) -> None:
+        self._worker = worker
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._poll = select.poll()
+        self._poll.register(self._read, select.POLLIN)
+        self.arm()
+
+    def arm(self) -> None:
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._terminate)
+        # The terminal sends it to the whole group: it is the instance's to act on. Not SIG_IGN,
+        # which processes that the application starts would inherit.
+        signal.signal(signal.SIGINT, self._nothing)
+
+    def _terminate(self, signum: int, frame: FrameType | None) -> None:
+        self._worker.leave()
+
+    def _nothing(self, signum: int, frame: FrameType | None) -> None:
+        pass
+
+    def wake(self) -> None:
+        """Wake the main thread, from any thread."""
+        # A full pipe wakes as well.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._write, b"\0")
+
+    def wait(self) -> None:
+        """Wait for a signal or for wake()."""
+        self._poll.poll()
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._read, 4096)
+
+
+def _serve(worker: _native.Worker, application: Callable[..., Any], wakeup: _Wakeup) -> None:
+    """Run the slots until all have ended."""
+    ended: list[int] = []
+
+    def slot(number: int) -> None:
+        try:
+            worker.run_slot(number, application)
+        finally:
+            ended.append(number)
+            wakeup.wake()
+
+    before = threading.stack_size(STACK)
+    slots = [
+        threading.Thread(target=slot, args=(number,), name=f"lurcher-slot-{number + 1}")
+        for number in range(worker.threads)
+    ]
+    for thread in slots:
+        thread.start()
+    threading.stack_size(before)
+    while len(ended) < len(slots):
+        wakeup.wait()
+    for thread in slots:
+        thread.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+//! wsgid's command line: each of its words works as there, or is refused with what to use instead.
+//!
+//! What means the same (`--recv`, `--send`, `--wsgi-app`, `--app-path`, `--workers`, `--keep-alive`, `--mongrel2-chroot`) is
+//! an ordinary setting; here is the rest.
+
+use std::fmt::Write;
+
+/// An option that is taken without an effect of its own.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    pub(super) name: &'static str,
+    /// What it does here.
+    pub(super) help: &'static str,
+}
+
+/// An option that is refused.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) name: &'static str,
+    /// Whether a value follows it.
+    pub(super) has_value: bool,
+    pub(super) instead: &'static str,
+}
+
+pub(super) static ACCEPTED: [Accepted; 7] = [
+    Accepted { name: "debug", help: "The same as --log-level debug" },
+    Accepted { name: "no-daemon", help: "No effect: lurcher always stays in the foreground" },
+    Accepted {
+        name: "stdout",
+        help: "No effect: the log goes to standard error, as wsgid's does with this",
+    },
+    Accepted { name: "stderr", help: "No effect: the log goes to standard error" },
+    Accepted { name: "no-debug", help: "No effect: that is the default" },
+    Accepted { name: "no-chroot", help: "No effect: lurcher never changes its root" },
+    Accepted { name: "no-init", help: "No effect" },
+];
+
+pub(super) static REFUSED: [Refused; 4] = [
+    Refused {
+        name: "chroot",
+        has_value: false,
+        instead: "not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+    },
+    Refused {
+        name: "django",
+        has_value: false,
+        instead: "not supported; use --wsgi-app PROJECT.wsgi:application",
+    },
+    Refused {
+        name: "loader-dir",
+        has_value: true,
+        instead: "not supported; use --wsgi-app with module:factory() or a path to a .py file",
+    },
+    Refused {
+        name: "send-signal",
+        has_value: true,
+        instead: "not supported; send the signal with kill, as kill -TERM PID",
+    },
+];
+
+/// wsgid's commands, and one that it never had but everyone tries.
+static COMMANDS: [(&str, &str); 6] = [
+    ("init", "no application folder is needed; start lurcher with --app-path and --wsgi-app"),
+    (
+        "config",
+        "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
+    ),
+    ("stop", "send SIGTERM to the lurcher process; it finishes the requests that it has"),
+    ("restart", "stop lurcher with SIGTERM and start it again, or let the service manager do both"),
+    ("status", "ask the service manager, as systemctl status"),
+    ("start", "leave the word out; lurcher starts with its options alone"),
+];
+
+/// What to say about a word that is no option.
+pub(super) fn about_word(word: &str) -> String {
+    let command = COMMANDS.iter().find(|(command, _)| *command == word);
+    command.map_or_else(
+        || format!("{word:?} stands alone: lurcher takes options and their values only"),
+        |(_, instead)| format!("there is no command {word}: {instead}"),
+    )
+}
+
+/// The part of `docs/settings.md` about wsgid.
+pub(super) fn reference() -> String {
+    let mut out = String::from("| wsgid | here |\n| --- | --- |\n");
+    // Writing to a String cannot fail.
+    for option in &ACCEPTED {
+        let _ = writeln!(out, "| `--{}` | {} |", option.name, option.help);
+    }
+    for option in &REFUSED {
+        let _ = writeln!(out, "| `--{}` | Refused: {} |", option.name, option.instead);
+    }
+    for (command, instead) in &COMMANDS {
+        let _ = writeln!(out, "| `{command}` (command) | Refused: {instead} |");
+    }
+    out
+}

@@ -1,0 +1,362 @@
+//! Sources against each other: what wins, what is refused, what is shown.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::table::Key;
+use super::*;
+
+/// A world of a test: `/here` is the current directory, and directories are what does not end with a suffix.
+#[derive(Default)]
+struct World {
+    variables: BTreeMap<&'static str, &'static str>,
+    files: BTreeMap<&'static str, String>,
+}
+
+impl World {
+    fn with_file(text: &str) -> Self {
+        Self { files: [("lurcher.toml", text.to_owned())].into(), ..Self::default() }
+    }
+
+    fn with_variables(variables: &[(&'static str, &'static str)]) -> Self {
+        Self { variables: variables.iter().copied().collect(), ..Self::default() }
+    }
+}
+
+impl Surroundings for World {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(name).map(OsString::from)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        let text = path.to_str().and_then(|path| self.files.get(path));
+        text.cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        path.starts_with("/here") || path == Path::new("/home/me")
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        Ok("/here".into())
+    }
+}
+
+const NEEDED: [(Key, &str, &str); 3] = [
+    (Key::Recv, "recv", "tcp://127.0.0.1:5000"),
+    (Key::Send, "send", "tcp://127.0.0.1:5001"),
+    (Key::WsgiApp, "wsgi-app", "elo.application"),
+];
+
+fn sources(flags: &[(Key, &'static str, &str)]) -> Sources {
+    let mut sources = Sources::default();
+    for (key, name, text) in flags {
+        sources.put(*key, text, Origin::CommandLine(name));
+    }
+    sources
+}
+
+/// With what is needed, and these flags.
+fn resolved(world: &World, flags: &[(Key, &'static str, &str)]) -> Resolved {
+    resolve(sources(&[&NEEDED, flags].concat()), world).unwrap()
+}
+
+fn faults(world: &World, flags: &[(Key, &'static str, &str)]) -> Vec<String> {
+    let faults = resolve(sources(&[&NEEDED, flags].concat()), world).unwrap_err();
+    faults.list.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn defaults_hold_when_only_the_needed_is_given() {
+    let Config { links, warnings, .. } = resolved(&World::default(), &[]).config;
+    assert_eq!(links.len(), 1);
+    assert_eq!(links[0].recv.as_str(), "tcp://127.0.0.1:5000");
+    assert_eq!(links[0].send.as_str(), "tcp://127.0.0.1:5001");
+    assert_eq!(warnings, [""; 0]);
+    let config = resolved(&World::default(), &[]).config;
+    let expected = Config {
+        links,
+        wsgi_app: "elo.application".into(),
+        app_path: "/here".into(),
+        workers: 1,
+        threads: 4,
+        keep_alive: true,
+        queue_limit: 1024,
+        graceful_timeout: Duration::from_secs(30),
+        script_name: String::new(),
+        server_name: None,
+        underscore_headers: Underscore::Drop,
+        access_log: None,
+        log_level: Level::Info,
+        mongrel2_chroot: None,
+        warnings,
+    };
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn flags_win_over_the_environment_that_over_the_file_that_over_the_default() {
+    let mut world = World::with_file("workers = 2");
+    assert_eq!(resolved(&world, &[]).config.workers, 2);
+    world.variables.insert("LURCHER_WORKERS", "3");
+    assert_eq!(resolved(&world, &[]).config.workers, 3);
+    let flags = [(Key::Workers, "workers", "9"), (Key::Workers, "workers", "4")];
+    let resolved = resolved(&world, &flags);
+    assert_eq!(resolved.config.workers, 4, "the last flag");
+    let shown = resolved.shown.iter().find(|shown| shown.setting.key == Key::Workers).unwrap();
+    assert_eq!(shown.origin, Origin::CommandLine("workers"));
+}
+
+#[test]
+fn values_have_their_type_in_every_source() {
+    let world = World::with_file(
+        "workers = \"2\"\nkeep-alive = \"no\"\ngraceful-timeout = 2.5\naccess-log = \"~/a.log\"\nqueue-limit = 0x10\n",
+    );
+    let world = World { variables: [("HOME", "/home/me")].into(), ..world };
+    let config = resolved(&world, &[]).config;
+    assert_eq!((config.workers, config.keep_alive, config.queue_limit), (2, false, 16));
+    assert_eq!(config.graceful_timeout, Duration::from_millis(2500));
+    assert_eq!(config.access_log, Some(LogTarget::File("/home/me/a.log".into())));
+    for (text, on) in [("false", false), ("0", false), ("no", false), ("TRUE", true)] {
+        let world = World::with_variables(&[("LURCHER_KEEP_ALIVE", text)]);
+        assert_eq!(resolved(&world, &[]).config.keep_alive, on, "{text}");
+    }
+}
+
+#[test]
+fn what_is_of_another_type_is_refused_by_name() {
+    let file = |text: &str| faults(&World::with_file(text), &[]);
+    for (text, fault) in [
+        ("workers = true", "workers: must be a whole number, not a boolean"),
+        ("workers = 2.0", "workers: must be a whole number, not a number with a fraction"),
+        ("workers = \"\"", "workers: \"\" is not a whole number from 1 to 512"),
+        ("workers = 0", "workers: \"0\" is not a whole number from 1 to 512"),
+        ("workers = -1", "workers: \"-1\" is not a whole number from 1 to 512"),
+        ("keep-alive = 0", "keep-alive: must be true or false, not a whole number"),
+        (
+            "keep-alive = \"maybe\"",
+            "keep-alive: \"maybe\" is neither true nor false (yes, no, on, off, 1 and 0 are known too)",
+        ),
+        ("keep-alive = \"\"", "keep-alive: must not be empty"),
+        ("wsgi-app = [\"a\"]", "wsgi-app: must be a text, not a list"),
+        ("log-level = \"loud\"", "log-level: \"loud\" is none of error, warning, info, debug"),
+        (
+            "graceful-timeout = \"soon\"",
+            "graceful-timeout: \"soon\" is no time from 0 to 24h, as 30 or 30s, 500ms, 2m",
+        ),
+        ("app-path = \"/gone\"", "app-path: \"/gone\" is not a directory"),
+        (
+            "app-path = \"~you/x\"",
+            "app-path: \"~you/x\": only `~` alone or before a `/` stands for a home directory",
+        ),
+        ("app-path = \"~\"", "app-path: \"~\": HOME is not set"),
+        ("workes = 1", "workes is no setting; did you mean workers?"),
+        ("wsgi_app = 1", "wsgi_app is no setting; did you mean wsgi-app?"),
+        ("frobnicate = 1", "frobnicate is no setting"),
+        ("recv = \"tcp://a:1\"", "recv: belongs into a [[link]] table"),
+        ("config = \"x\"", "config: a file cannot name another one"),
+        ("link = 1", "link: must be [[link]] tables, not a whole number"),
+        ("[link]\nrecv = \"tcp://a:1\"", "link: must be [[link]] tables, not a table"),
+        ("link = [1]", "link 1: must be a [[link]] table, not a whole number"),
+        (
+            "[[link]]\nrecv = \"tcp://a:1\"",
+            "send of link 1 is missing; a [[link]] has recv and send",
+        ),
+        (
+            "[[link]]\nrecv = \"tcp://a:1\"\nsend = \"tcp://a:2\"\nrcev = 1",
+            "rcev of link 1 is no setting; did you mean recv?",
+        ),
+    ] {
+        assert_eq!(file(text), [format!("lurcher.toml: {fault}")], "{text}");
+    }
+    assert_eq!(
+        file("a = \n"),
+        ["lurcher.toml: line 1: string values must be quoted, expected literal string"]
+    );
+}
+
+#[test]
+fn an_empty_variable_is_a_value_and_mostly_a_wrong_one() {
+    let names = [
+        "WORKERS",
+        "KEEP_ALIVE",
+        "WSGI_APP",
+        "SERVER_NAME",
+        "LOG_LEVEL",
+        "GRACEFUL_TIMEOUT",
+        "CONFIG",
+    ];
+    for name in names {
+        let name: &'static str = Box::leak(format!("LURCHER_{name}").into_boxed_str());
+        let found = faults(&World::with_variables(&[(name, "")]), &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(&format!("{name}: ")), "{found:?}");
+    }
+    let world = World::with_variables(&[("LURCHER_SCRIPT_NAME", "")]);
+    let world = World { files: [("lurcher.toml", "script-name = \"/x\"".into())].into(), ..world };
+    assert_eq!(resolved(&world, &[]).config.script_name, "");
+}
+
+#[test]
+fn every_fault_is_told_even_of_a_value_that_another_overrides() {
+    let world = World::with_variables(&[("LURCHER_WORKERS", "many"), ("LURCHER_PORT", "tcp://x")]);
+    let world =
+        World { files: [("lurcher.toml", "threads = 0\nworkerz = 1".into())].into(), ..world };
+    let flags = [(Key::Workers, "workers", "2"), (Key::LogLevel, "log-level", "x")];
+    assert_eq!(
+        faults(&world, &flags),
+        [
+            "lurcher.toml: workerz is no setting; did you mean workers?",
+            "LURCHER_WORKERS: \"many\" is not a whole number from 1 to 512",
+            "lurcher.toml: threads: \"0\" is not a whole number from 1 to 256",
+            "--log-level: \"x\" is none of error, warning, info, debug",
+        ]
+    );
+}
+
+#[test]
+fn links_are_pairs_of_one_source() {
+    let file = "[[link]]\nrecv = \"tcp://f:1\"\nsend = \"tcp://f:2\"\n[[link]]\nrecv = \"tcp://g:1\"\nsend = \"tcp://g:2\"\n";
+    let app = [(Key::WsgiApp, "wsgi-app", "a:b")];
+    let links = |world: &World, flags: &[(Key, &'static str, &str)]| {
+        let resolved = resolve(sources(&[&app, flags].concat()), world);
+        resolved
+            .map(|resolved| {
+                let links = resolved.config.links.iter();
+                links.map(|link| format!("{} {}", link.recv, link.send)).collect::<Vec<_>>()
+            })
+            .map_err(|faults| faults.list.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let mut world = World::with_file(file);
+    let ok = |texts: &[&str]| Ok(texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+    let err = |texts: &[&str]| Err(texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>());
+    assert_eq!(links(&world, &[]), ok(&["tcp://f:1 tcp://f:2", "tcp://g:1 tcp://g:2"]));
+    world.variables.insert("LURCHER_RECV", "tcp://e:1, ipc:///r");
+    assert_eq!(
+        links(&world, &[]),
+        err(&[
+            "LURCHER_RECV and LURCHER_SEND belong together in pairs, from one source; there are 2 and 0"
+        ])
+    );
+    world.variables.insert("LURCHER_SEND", "tcp://e:2,ipc:///s");
+    assert_eq!(links(&world, &[]), ok(&["tcp://e:1 tcp://e:2", "ipc:///r ipc:///s"]));
+    let recv = (Key::Recv, "recv", "tcp://c:1");
+    assert_eq!(
+        links(&world, &[recv]),
+        err(&["--recv and --send belong together in pairs, from one source; there are 1 and 0"])
+    );
+    assert_eq!(
+        links(&world, &[recv, (Key::Send, "send", "tcp://c:2")]),
+        ok(&["tcp://c:1 tcp://c:2"])
+    );
+    assert_eq!(
+        links(&world, &[recv, (Key::Send, "send", "tcp://c:1")]),
+        err(&[
+            "--send: \"tcp://c:1\" is given twice; each endpoint belongs to one link, in one direction"
+        ])
+    );
+    assert_eq!(
+        links(&World::default(), &[]),
+        err(&[
+            "--recv is missing (or LURCHER_RECV, or recv of a [[link]] in lurcher.toml)",
+            "--send is missing (or LURCHER_SEND, or send of a [[link]] in lurcher.toml)",
+        ])
+    );
+    assert_eq!(
+        links(
+            &World::with_variables(&[("LURCHER_SEND", "tcp://a:1,")]),
+            &[(Key::Recv, "recv", "*:5000")]
+        ),
+        err(&[
+            "--recv: \"*:5000\": an address is needed: tcp://HOST:PORT or ipc://PATH",
+            "LURCHER_SEND: must not be empty",
+            "--recv and --send belong together in pairs, from one source; there are 1 and 0",
+        ])
+    );
+}
+
+#[test]
+fn a_file_that_is_named_must_be_there() {
+    let named = |path: &'static str| World {
+        files: [
+            ("/etc/l.toml", "threads = 7".to_owned()),
+            ("lurcher.toml", "threads = 8".to_owned()),
+        ]
+        .into(),
+        variables: [("LURCHER_CONFIG", path)].into(),
+    };
+    let from_variable = resolved(&named("/etc/l.toml"), &[]);
+    assert_eq!(from_variable.config.threads, 7);
+    let named_at = Origin::Environment("LURCHER_CONFIG".into());
+    assert_eq!(from_variable.file, Some(("/etc/l.toml".into(), named_at)));
+    let found = faults(&named("gone.toml"), &[]);
+    assert_eq!(found, ["/here/gone.toml: cannot be read: entity not found"]);
+    let flag = [(Key::Config, "config", "/etc/l.toml")];
+    assert_eq!(resolved(&named("gone.toml"), &flag).config.threads, 7, "the flag wins");
+}
+
+#[test]
+fn what_is_shown_has_the_same_effect_as_a_file() {
+    let world = World::with_variables(&[
+        ("LURCHER_KEEP_ALIVE", "0"),
+        ("LURCHER_SERVER_NAME", "example.org"),
+    ]);
+    let flags = [
+        (Key::GracefulTimeout, "graceful-timeout", "1500ms"),
+        (Key::AccessLog, "access-log", "-"),
+        (Key::Mongrel2Chroot, "mongrel2-chroot", "a \"b\""),
+        (Key::ScriptName, "script-name", "/caf\u{e9}"),
+    ];
+    let first = resolved(&world, &flags);
+    let world = World::with_file(&first.show());
+    let second = resolve(Sources::default(), &world).unwrap();
+    assert_eq!(first.config, second.config);
+    assert!(second.show().lines().all(|line| !line.contains("command line")));
+    assert!(first.show().contains("LURCHER_KEEP_ALIVE"), "{}", first.show());
+}
+
+#[test]
+fn a_wsgid_json_is_named_with_what_it_would_have_set() {
+    let warnings = |text: &str| {
+        let files = [("/here/wsgid.json", text.to_owned())].into();
+        resolved(&World { files, ..World::default() }, &[]).config.warnings
+    };
+    let told = r#"{"recv": "tcp://127.0.0.1:5000", "workers": "1", "keep_alive": "True", "no_daemon": "True"}"#;
+    assert_eq!(warnings(told), ["/here/wsgid.json is not read; lurcher was told all that it sets"]);
+    let untold = r#"{"recv": "tcp://127.0.0.1:6000", "workers": 4, "keep_alive": "false", "debug": "True",
+        "chroot": "False", "envs": {"A": "b"}}"#;
+    assert_eq!(
+        warnings(untold),
+        [
+            "/here/wsgid.json is not read; what it sets and lurcher was not told: --log-level debug, envs (set them in \
+          lurcher's own environment), --no-keep-alive, --recv tcp://127.0.0.1:6000, --workers 4"
+        ]
+    );
+    assert_eq!(warnings(""), ["/here/wsgid.json is not read; (and it is no JSON object)"]);
+}
+
+#[test]
+fn a_worker_is_told_what_it_needs() {
+    let flags = [(Key::Workers, "workers", "2"), (Key::AccessLog, "access-log", "/x")];
+    let settings = resolved(&World::default(), &flags).config.worker_settings(2);
+    assert!(settings.multiprocess && settings.access_log);
+    assert_eq!((settings.worker, settings.graceful_timeout_ms), (2, 30_000));
+    let json = serde_json::to_string(&settings).unwrap();
+    assert_eq!(serde_json::from_str::<WorkerSettings>(&json).unwrap(), settings);
+}
+
+#[test]
+fn half_a_link_in_the_file_is_one_fault() {
+    let app = [(Key::WsgiApp, "wsgi-app", "a:b")];
+    let world = World::with_file("[[link]]\nrecv = \"tcp://a:1\"");
+    let faults = resolve(sources(&app), &world).unwrap_err().list;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(
+        faults[0].to_string(),
+        "lurcher.toml: send of link 1 is missing; a [[link]] has recv and send"
+    );
+}

@@ -1,0 +1,245 @@
+//! One client connection as the dispatcher knows it: the line of its requests, and the bytes on their way to it.
+//!
+//! A connection id names a connection, not a request, and Mongrel2 forwards pipelined requests at once (protocol section
+//! 4.7): so there is one exchange at work at a time, and answers leave in the order of the requests. Nothing is sent from
+//! here; [`Connection::take`] says what may go out now.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::pace::Pace;
+use super::refuse::Refusal;
+use crate::bridge::Ticket;
+use crate::proto::ident::SenderUuid;
+use crate::transport::Message;
+
+/// Requests that may wait on one connection. A client that pipelines more is answered 503 and cut off.
+pub(crate) const LINE: usize = 64;
+
+/// With flow control no message may be longer than this (protocol section 7.2).
+const CREDIT_MESSAGE: u64 = 102_400;
+
+/// One thing to be answered, in its turn.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// The request.
+    pub(crate) message: Message,
+    /// When it was received.
+    pub(crate) received: Instant,
+    /// Answer it with this instead of letting a worker run it.
+    pub(crate) refuse: Option<Refusal>,
+}
+
+/// What goes out next to a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// The first so many bytes of [`Connection::out`].
+    Bytes(usize),
+    /// The closing of the connection; nothing follows it.
+    Close,
+}
+
+/// One client connection.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is one independent fact")]
+pub(crate) struct Connection {
+    /// Whom to answer through.
+    pub(crate) sender: SenderUuid,
+    /// Requests that wait for their turn.
+    pub(crate) line: VecDeque<Waiting>,
+    /// The exchange at work.
+    pub(crate) active: Option<Ticket>,
+    /// Whether it stands in the dispatcher's queue.
+    pub(crate) queued: bool,
+    /// Bytes for the client that have not gone out.
+    pub(crate) out: Vec<u8>,
+    /// Where in `out` the bytes of the exchange at work begin.
+    mark: usize,
+    /// Whether bytes of the exchange at work have gone out.
+    pub(crate) published: bool,
+    /// Bytes that the front end can take now, where it does flow control.
+    pub(crate) credits: Option<u64>,
+    /// Close it when everything has gone out. Nothing more is accepted from it.
+    pub(crate) closing: bool,
+    /// Whether it is on the list of those with something to send.
+    pub(crate) listed: bool,
+    /// When something last happened to it.
+    pub(crate) touched: Instant,
+    /// When the front end was last told that it is alive, or will find so by itself.
+    pub(crate) kept_alive: Instant,
+    pace: Pace,
+}
+
+impl Connection {
+    pub(crate) fn new(sender: SenderUuid, now: Instant) -> Connection {
+        Connection {
+            sender,
+            line: VecDeque::new(),
+            active: None,
+            queued: false,
+            out: Vec::new(),
+            mark: 0,
+            published: false,
+            credits: None,
+            closing: false,
+            listed: false,
+            touched: now,
+            kept_alive: now,
+            pace: Pace::new(now),
+        }
+    }
+
+    /// A message of this connection has come in.
+    pub(crate) fn arrived(&mut self, now: Instant) {
+        self.touched = now;
+        // Mongrel2 counts a request as a sign of life.
+        self.kept_alive = now;
+        if self.active.is_none() && self.line.is_empty() && self.out.is_empty() {
+            self.pace.idle(now);
+        }
+    }
+
+    /// An exchange begins.
+    pub(crate) fn begin(&mut self, ticket: Ticket) {
+        self.active = Some(ticket);
+        self.mark = self.out.len();
+        self.published = false;
+    }
+
+    /// The exchange is over, and what it had to say is in `out`. Returns how many waiting requests were given up.
+    pub(crate) fn end(&mut self, keep: bool) -> usize {
+        self.active = None;
+        self.mark = 0;
+        if keep { 0 } else { self.close() }
+    }
+
+    /// The exchange failed: `page` goes out if nothing of its response has, and the connection closes in any case. Returns
+    /// how many waiting requests were given up.
+    pub(crate) fn fail(&mut self, page: &[u8]) -> usize {
+        if self.published {
+            self.out.clear();
+        } else {
+            self.out.truncate(self.mark);
+            self.out.extend_from_slice(page);
+        }
+        self.end(false)
+    }
+
+    /// Close after what is there; what waits in line is given up. Returns how many requests that were.
+    pub(crate) fn close(&mut self) -> usize {
+        self.closing = true;
+        let given_up = self.line.len();
+        self.line.clear();
+        given_up
+    }
+
+    /// What may go out now. Call [`Connection::taken`] when it has, and ask again.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Piece> {
+        if self.out.is_empty() {
+            return (self.closing && self.active.is_none()).then_some(Piece::Close);
+        }
+        if let Some(credits) = self.credits {
+            let most = usize::try_from(credits.min(CREDIT_MESSAGE)).unwrap_or(usize::MAX);
+            let bytes = self.out.len().min(most);
+            return (bytes > 0).then_some(Piece::Bytes(bytes));
+        }
+        let last = self.active.is_none() && (self.line.is_empty() || self.closing);
+        (last || self.pace.allows(now, self.out.len())).then_some(Piece::Bytes(self.out.len()))
+    }
+
+    /// The first `bytes` of `out` have gone out.
+    pub(crate) fn taken(&mut self, now: Instant, bytes: usize) {
+        if self.active.is_some() && bytes > self.mark {
+            self.published = true;
+        }
+        self.mark = self.mark.saturating_sub(bytes);
+        if bytes == self.out.len() {
+            self.out.clear();
+            // One large response must not hold its memory for the life of a keep-alive connection.
+            self.out.shrink_to(64 * 1024);
+        } else {
+            self.out.drain(..bytes);
+        }
+        match &mut self.credits {
+            Some(credits) => *credits -= (bytes as u64).min(*credits),
+            None => self.pace.sent(now, bytes),
+        }
+    }
+
+    /// When to ask [`Connection::take`] again; `None` if only an event can change its answer.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        (!self.out.is_empty() && self.credits.is_none()).then(|| self.pace.again())
+    }
+
+    /// Whether nothing of it needs to be remembered.
+    pub(crate) fn forgettable(&self) -> bool {
+        self.active.is_none()
+            && self.line.is_empty()
+            && self.out.is_empty()
+            && self.credits.is_none()
+            && !self.closing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(now: Instant) -> Connection {
+        Connection::new(SenderUuid::try_from(&b"me"[..]).unwrap(), now)
+    }
+
+    #[test]
+    fn a_whole_response_is_one_message() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.begin(Ticket(1));
+        c.out.extend_from_slice(b"hello");
+        c.end(true);
+        assert_eq!(c.take(now), Some(Piece::Bytes(5)));
+        c.taken(now, 5);
+        assert_eq!(c.take(now), None);
+        assert!(c.forgettable());
+    }
+
+    #[test]
+    fn a_failure_replaces_what_has_not_gone_out() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.out.extend_from_slice(b"of the one before");
+        c.begin(Ticket(2));
+        c.out.extend_from_slice(b"half");
+        c.fail(b"502");
+        assert_eq!(c.out, b"of the one before502");
+        assert!(c.closing);
+    }
+
+    #[test]
+    fn a_failure_after_the_first_byte_only_closes() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.begin(Ticket(2));
+        c.out.extend_from_slice(b"half");
+        c.taken(now, 4);
+        c.out.extend_from_slice(b"more");
+        c.fail(b"502");
+        assert_eq!(c.take(now), Some(Piece::Close));
+    }
+
+    #[test]
+    fn credits_are_honoured_to_the_byte() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.credits = Some(102_400);
+        c.begin(Ticket(1));
+        c.out = vec![b'x'; 250_000];
+        assert_eq!(c.take(now), Some(Piece::Bytes(102_400)));
+        c.taken(now, 102_400);
+        assert_eq!(c.take(now), None);
+        c.credits = Some(7);
+        assert_eq!(c.take(now), Some(Piece::Bytes(7)));
+        c.taken(now, 7);
+        assert_eq!(c.take(now), None);
+        assert!(c.again().is_none(), "only an event frees credits");
+    }
+}

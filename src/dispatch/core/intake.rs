@@ -1,0 +1,176 @@
+//! What front ends send: requests into their lines, events to whom they concern.
+
+use std::time::Instant;
+
+use super::Core;
+use super::Key;
+use crate::bridge::Ticket;
+use crate::bridge::frame;
+use crate::bridge::frame::Kind;
+use crate::dispatch::choice;
+use crate::dispatch::connection::Connection;
+use crate::dispatch::connection::LINE;
+use crate::dispatch::connection::Waiting;
+use crate::dispatch::refuse;
+use crate::dispatch::refuse::Refusal;
+use crate::dispatch::sort;
+use crate::dispatch::sort::Sorted;
+use crate::dispatch::sort::Unusable;
+use crate::proto::control::Event;
+use crate::telemetry;
+use crate::transport::Message;
+
+impl Core {
+    /// A message came in on a link.
+    pub fn received(&mut self, link: usize, message: Message, now: Instant) {
+        match sort::sort(&message) {
+            Ok(Sorted::Request { sender, conn, refuse, credits }) => {
+                if self.links[link].closed.iter().any(|ids| ids.contains(&conn)) {
+                    self.counters.after_close += 1;
+                    return;
+                }
+                self.counters.requests += 1;
+                let key = Key { link, conn };
+                let connection = self
+                    .connections
+                    .entry(key)
+                    .or_insert_with(|| Connection::new(sender.clone(), now));
+                connection.sender = sender;
+                if let Some(credits) = credits {
+                    connection.credits = Some(credits);
+                }
+                self.enqueue(key, Waiting { message, received: now, refuse }, now);
+            }
+            Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
+            Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
+                let key = Key { link, conn };
+                if let Some(credits) =
+                    self.connections.get_mut(&key).and_then(|c| c.credits.as_mut())
+                {
+                    *credits = credits.saturating_add(bytes);
+                    self.send_later(key);
+                }
+            }
+            Ok(Sorted::Event(_, Event::Unknown) | Sorted::Ignored) => {}
+            Err(unusable) => self.unusable(link, message, &unusable, now),
+        }
+    }
+
+    /// A front end is gone, and with it all that it had asked for.
+    pub fn link_lost(&mut self, link: usize) {
+        let keys: Vec<Key> = self.connections.keys().filter(|k| k.link == link).copied().collect();
+        for key in keys {
+            self.client_gone(key);
+        }
+        let link = &mut self.links[link];
+        link.out.clear();
+        // Its ids start again at 1 (protocol section 1.2).
+        link.closed.iter_mut().for_each(std::collections::HashSet::clear);
+    }
+
+    /// Whether publications pile up on a link; while they do, workers are not told to go on.
+    pub fn set_congested(&mut self, link: usize, congested: bool) {
+        let before = std::mem::replace(&mut self.links[link].congested, congested);
+        if before && !congested {
+            let tickets: Vec<Ticket> = self.exchanges.keys().copied().collect();
+            for ticket in tickets {
+                self.acknowledge(ticket);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
+        let direct = self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some();
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        connection.arrived(now);
+        if connection.closing {
+            // It was sent before the client knew of the closing, and no answer could reach it (RFC 9112 section 9.6).
+            return;
+        }
+        if self.waiting >= self.queue_limit && !direct || connection.line.len() >= LINE {
+            item.refuse.get_or_insert(Refusal::Page(503));
+        }
+        // A line that is full of refusals is refused already: its connection closes at the first of them.
+        if connection.line.len() > LINE {
+            return;
+        }
+        connection.line.push_back(item);
+        self.waiting += 1;
+        self.next_in_line(key);
+    }
+
+    /// Lets the first of a connection's line have its turn, if nothing of this connection is at work.
+    pub(super) fn next_in_line(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        if connection.active.is_some() || connection.queued || connection.closing {
+            return;
+        }
+        let Some(first) = connection.line.front() else {
+            if connection.forgettable() {
+                self.connections.remove(&key);
+            }
+            return;
+        };
+        if first.refuse.is_none() {
+            connection.queued = true;
+            self.queue.push_back(key);
+            return;
+        }
+        if let Some(Waiting { message, received, refuse: Some(refusal) }) =
+            connection.line.pop_front()
+        {
+            self.waiting -= 1;
+            connection.out.extend_from_slice(&refuse::answer(refusal, &message));
+            self.waiting -= connection.close();
+            self.send_later(key);
+            let status = if let Refusal::Page(status) = refusal { status } else { 400 };
+            self.refused(&message, status, received);
+        }
+    }
+
+    pub(super) fn refused(&mut self, message: &[u8], status: u16, received: Instant) {
+        self.counters.refused += 1;
+        if self.want_access_lines {
+            let line = refuse::access_line(message, status);
+            self.log(&line, received);
+        }
+    }
+
+    fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
+        self.counters.malformed += 1;
+        if let Some(held) = self.malformed_lines.allow(now) {
+            let start = &message[..message.len().min(120)];
+            telemetry::warn!(
+                "message of {} bytes cannot be used: {why}; it begins with \"{}\"{}",
+                message.len(),
+                telemetry::Escaped(start),
+                held,
+            );
+        }
+        let Unusable::Malformed(error) = why else { return };
+        let Some((sender, conn)) = error.address.clone() else { return };
+        if !sender.is_reply_safe() {
+            return;
+        }
+        let key = Key { link, conn };
+        self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
+        let refuse = Some(Refusal::Page(400));
+        self.enqueue(key, Waiting { message, received: now, refuse }, now);
+    }
+
+    /// The client of a connection is gone: its line is emptied, and what runs for it is told.
+    fn client_gone(&mut self, key: Key) {
+        let Some(connection) = self.connections.remove(&key) else { return };
+        self.waiting -= connection.line.len();
+        if connection.active.is_some() || !connection.line.is_empty() {
+            self.counters.clients_gone += 1;
+        }
+        let Some(ticket) = connection.active else { return };
+        if let Some(exchange) = self.exchanges.get_mut(&ticket) {
+            exchange.gone = true;
+            if let Some(worker) = self.workers.get_mut(&exchange.worker) {
+                frame::put(&mut worker.out, Kind::Gone, 0, ticket, b"");
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The dispatcher's mind: connections, queue, exchanges, workers. No socket, no clock, no thread.
+//!
+//! Events go in with the time at which they happened; what is to be sent comes out in buffers ([`Core::publications`],
+//! [`Core::bridge_out`]) that the loop empties. So every promise about requests can be tested without a front end, a worker
+//! process or an interpreter.
+
+mod intake;
+mod results;
+mod send;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::collections::VecDeque;
+use std::time::Duration;
+use std::time::Instant;
+
+use super::choice::Load;
+use super::connection::Connection;
+use crate::bridge::Board;
+use crate::bridge::Ticket;
+use crate::proto::ident::ConnId;
+use crate::telemetry;
+use crate::transport::Message;
+
+pub use workers::Loss;
+
+/// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
+/// connection after 120 s (protocol section 10.3).
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How long a connection with flow control is remembered when nothing happens on it: its end is not always told
+/// (protocol section 5).
+const FORGET: Duration = Duration::from_secs(3600);
+
+/// How often [`KEEP_ALIVE`] and [`FORGET`] are looked after.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// Names a worker of an instance; rises with each worker started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u32);
+
+impl std::fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
+/// A client connection: ids of two front ends collide, so the link is part of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) link: usize,
+    pub(crate) conn: ConnId,
+}
+
+/// One request at a worker.
+#[derive(Debug)]
+struct Exchange {
+    key: Key,
+    worker: WorkerId,
+    /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
+    message: Message,
+    received: Instant,
+    /// Response bytes taken from the worker and not acknowledged yet.
+    unacked: u64,
+    /// The client is gone: nothing of this exchange may reach its connection id again.
+    gone: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    Loading,
+    Ready,
+    Draining,
+}
+
+#[derive(Debug)]
+struct WorkerSide {
+    load: Load,
+    stage: Stage,
+    board: Board,
+    /// Tickets handed over and not ended, rising.
+    tickets: VecDeque<Ticket>,
+    finished: u64,
+    /// Frames that have not been written yet.
+    out: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct LinkSide {
+    /// Replies to publish.
+    out: Vec<Vec<u8>>,
+    congested: bool,
+    /// Connections closed by us in this sweep and the one before. What their clients had sent before they knew is not
+    /// run, since no answer could reach them (protocol section 4.7); ids are not used again by a living front end.
+    closed: [HashSet<ConnId>; 2],
+}
+
+impl LinkSide {
+    fn remembers(&self) -> bool {
+        self.closed.iter().any(|ids| !ids.is_empty())
+    }
+}
+
+/// What the dispatcher counts.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Counters {
+    /// Requests received.
+    pub requests: u64,
+    /// Answers given by the instance itself instead of a worker.
+    pub refused: u64,
+    /// Messages that did not parse.
+    pub malformed: u64,
+    /// Connections that ended while a request of theirs waited or ran.
+    pub clients_gone: u64,
+    /// Requests that came on a connection after we had closed it.
+    pub after_close: u64,
+    /// Requests that a worker had begun when it died.
+    pub lost: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Core {
+    links: Vec<LinkSide>,
+    workers: HashMap<WorkerId, WorkerSide>,
+    connections: HashMap<Key, Connection>,
+    exchanges: HashMap<Ticket, Exchange>,
+    /// Connections whose first waiting request may be run, in the order in which these came to the head of their line.
+    queue: VecDeque<Key>,
+    /// Requests in all lines.
+    waiting: usize,
+    queue_limit: usize,
+    last_ticket: u64,
+    /// Connections with something to send.
+    sending: Vec<Key>,
+    swept: Instant,
+    want_access_lines: bool,
+    access_lines: Vec<Vec<u8>>,
+    counters: Counters,
+    malformed_lines: telemetry::Limited,
+}
+
+impl Core {
+    /// A dispatcher for `links` links, without workers.
+    pub fn new(links: usize, queue_limit: usize, access_lines: bool, now: Instant) -> Core {
+        Core {
+            links: (0..links).map(|_| LinkSide::default()).collect(),
+            workers: HashMap::new(),
+            connections: HashMap::new(),
+            exchanges: HashMap::new(),
+            queue: VecDeque::new(),
+            waiting: 0,
+            queue_limit,
+            last_ticket: 0,
+            sending: Vec::new(),
+            swept: now,
+            want_access_lines: access_lines,
+            access_lines: Vec::new(),
+            counters: Counters::default(),
+            malformed_lines: telemetry::Limited::new(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Replies to publish on a link, in order. The caller empties it.
+    pub fn publications(&mut self, link: usize) -> &mut Vec<Vec<u8>> {
+        &mut self.links[link].out
+    }
+
+    /// Frames to write to a worker. The caller empties it.
+    pub fn bridge_out(&mut self, worker: WorkerId) -> Option<&mut Vec<u8>> {
+        self.workers.get_mut(&worker).map(|w| &mut w.out)
+    }
+
+    /// Access lines to write. The caller empties it.
+    pub fn access_lines(&mut self) -> &mut Vec<Vec<u8>> {
+        &mut self.access_lines
+    }
+
+    /// Whether every request has been answered and every answer handed to its link.
+    pub fn idle(&self) -> bool {
+        self.waiting == 0
+            && self.exchanges.is_empty()
+            && self.connections.values().all(|c| c.out.is_empty() && !c.closing)
+            && self.links.iter().all(|link| link.out.is_empty())
+    }
+
+    /// Requests that wait, and requests at work.
+    pub fn load(&self) -> (usize, usize) {
+        (self.waiting, self.exchanges.len())
+    }
+
+    /// Hands waiting requests to workers that have room, sends what can be sent, and looks after what is overdue. Call it
+    /// once in each turn of the loop, after all events.
+    pub fn turn(&mut self, now: Instant) {
+        self.recall(now);
+        self.assign(now);
+        self.send(now);
+        if now.duration_since(self.swept) >= SWEEP {
+            self.sweep(now);
+        }
+    }
+
+    /// When [`Core::turn`] must be called at the latest, even if nothing happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        let stalls = self.workers.values().filter_map(|w| w.load.stalls_at());
+        let sending = self
+            .sending
+            .iter()
+            .filter_map(|k| self.connections.get(k))
+            .filter_map(Connection::again);
+        let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
+        let sweep = busy.then(|| self.swept + SWEEP);
+        stalls.chain(sending).chain(sweep).min()
+    }
+}

@@ -1,0 +1,96 @@
+//! What workers send back.
+
+use std::time::Instant;
+
+use super::Core;
+use super::Exchange;
+use super::WorkerId;
+use crate::bridge::EndInfo;
+use crate::bridge::Ticket;
+use crate::bridge::frame;
+use crate::bridge::frame::Kind;
+
+impl Core {
+    /// Response bytes of an exchange.
+    pub fn data(&mut self, id: WorkerId, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.exchanges.get_mut(&ticket).filter(|e| e.worker == id) else {
+            return;
+        };
+        exchange.unacked += bytes.len() as u64;
+        if !exchange.gone {
+            let key = exchange.key;
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.out.extend_from_slice(bytes);
+            }
+            self.send_later(key);
+        }
+        self.acknowledge(ticket);
+    }
+
+    /// An exchange is over: a slot is free, and the next of its connection may come.
+    pub fn ended(
+        &mut self,
+        id: WorkerId,
+        ticket: Ticket,
+        end: &EndInfo,
+        line: &[u8],
+        now: Instant,
+    ) {
+        let Some(exchange) = self.release(id, ticket) else { return };
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.load.ended(now, end.service_ns);
+            worker.finished += 1;
+        }
+        if self.want_access_lines {
+            self.log(line, exchange.received);
+        }
+        if exchange.gone {
+            return;
+        }
+        if let Some(connection) = self.connections.get_mut(&exchange.key) {
+            connection.touched = now;
+            self.waiting -= connection.end(end.keep);
+            self.send_later(exchange.key);
+        }
+        self.next_in_line(exchange.key);
+    }
+
+    /// A worker gives back what it has not begun.
+    pub fn recalled(&mut self, id: WorkerId, ticket: Ticket) {
+        let Some(exchange) = self.release(id, ticket) else { return };
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.load.returned();
+        }
+        if !exchange.gone {
+            self.put_back(exchange);
+        }
+    }
+
+    pub(super) fn release(&mut self, id: WorkerId, ticket: Ticket) -> Option<Exchange> {
+        if self.exchanges.get(&ticket)?.worker != id {
+            return None;
+        }
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.tickets.retain(|t| *t != ticket);
+        }
+        self.exchanges.remove(&ticket)
+    }
+
+    /// Tells a worker that its bytes were taken, when enough has come together and there is room for more.
+    pub(super) fn acknowledge(&mut self, ticket: Ticket) {
+        let Some(exchange) = self.exchanges.get_mut(&ticket) else { return };
+        if exchange.unacked < frame::WINDOW / 4 {
+            return;
+        }
+        let room = exchange.gone
+            || !self.links[exchange.key.link].congested
+                && self.connections.get(&exchange.key).is_none_or(|c| {
+                    c.credits.is_none() || (c.out.len() as u64) < frame::WINDOW / 2
+                });
+        if let Some(worker) = self.workers.get_mut(&exchange.worker).filter(|_| room) {
+            let bytes = exchange.unacked.to_le_bytes();
+            frame::put(&mut worker.out, Kind::Ack, 0, ticket, &bytes);
+            exchange.unacked = 0;
+        }
+    }
+}

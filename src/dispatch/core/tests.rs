@@ -1,0 +1,372 @@
+//! The dispatcher's promises, without a front end, a worker process or an interpreter.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use super::Core;
+use super::Loss;
+use super::WorkerId;
+use crate::bridge::Board;
+use crate::bridge::EndInfo;
+use crate::bridge::Inbox;
+use crate::bridge::Kind;
+use crate::bridge::Outcome;
+use crate::bridge::Ticket;
+use crate::transport::Message;
+
+const W: WorkerId = WorkerId(1);
+
+/// A core with its workers' boards, and a clock that stands until it is pushed.
+struct World {
+    core: Core,
+    now: Instant,
+    boards: Vec<(WorkerId, Board)>,
+}
+
+impl World {
+    fn new(links: usize, queue_limit: usize) -> World {
+        let now = Instant::now();
+        World { core: Core::new(links, queue_limit, false, now), now, boards: Vec::new() }
+    }
+
+    fn with_worker(slots: usize) -> World {
+        let mut world = World::new(1, 1024);
+        world.worker(W, slots);
+        world
+    }
+
+    fn worker(&mut self, id: WorkerId, slots: usize) {
+        let board = Board::create(slots).unwrap();
+        let theirs = Board::open(board.fd().try_clone_to_owned().unwrap()).unwrap();
+        self.core.add_worker(id, board, b"{}");
+        self.core.worker_ready(id);
+        self.boards.push((id, theirs));
+        assert_eq!(self.frames(id), [(Kind::Setup, 0)]);
+    }
+
+    fn get(&mut self, link: usize, id: u32, path: &str) {
+        self.send(link, id, path, r#""METHOD":"GET","VERSION":"HTTP/1.1""#, "");
+    }
+
+    fn send(&mut self, link: usize, id: u32, path: &str, keys: &str, body: &str) {
+        let head = format!(r#"{{"PATH":"{path}",{keys}}}"#);
+        let text = format!("me {id} {path} {}:{head},{}:{body},", head.len(), body.len());
+        self.core.received(link, Message::from_bytes(text.as_bytes()), self.now);
+    }
+
+    fn disconnect(&mut self, link: usize, id: u32) {
+        let text = format!(r#"me {id} @* 17:{{"METHOD":"JSON"}},21:{{"type":"disconnect"}},"#);
+        self.core.received(link, Message::from_bytes(text.as_bytes()), self.now);
+    }
+
+    fn turn(&mut self) {
+        self.core.turn(self.now);
+    }
+
+    /// What went down a worker's bridge: kinds and tickets.
+    fn frames(&mut self, id: WorkerId) -> Vec<(Kind, u64)> {
+        self.turn();
+        let bytes = std::mem::take(self.core.bridge_out(id).unwrap());
+        let mut inbox = Inbox::new(1 << 20);
+        inbox.space()[..bytes.len()].copy_from_slice(&bytes);
+        inbox.filled(bytes.len());
+        let mut seen = Vec::new();
+        while let Some(frame) = inbox.next().unwrap() {
+            seen.push((frame.kind, frame.ticket.0));
+        }
+        seen
+    }
+
+    /// What was published on a link, as text.
+    fn published(&mut self, link: usize) -> Vec<String> {
+        self.turn();
+        let replies = std::mem::take(self.core.publications(link));
+        replies.into_iter().map(|r| String::from_utf8(r).unwrap()).collect()
+    }
+
+    fn begin(&self, id: WorkerId, ticket: u64) {
+        self.boards.iter().find(|(i, _)| *i == id).unwrap().1.begin(0, Ticket(ticket), 1);
+    }
+
+    fn answer(&mut self, id: WorkerId, ticket: u64, text: &str, keep: bool) {
+        self.core.data(id, Ticket(ticket), text.as_bytes());
+        self.end(id, ticket, keep, 10_000);
+    }
+
+    fn end(&mut self, id: WorkerId, ticket: u64, keep: bool, service_ns: u64) {
+        let end = EndInfo { outcome: Outcome::Ok, keep, status: 200, service_ns, body_bytes: 0 };
+        self.core.ended(id, Ticket(ticket), &end, b"", self.now);
+    }
+
+    fn later(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+    }
+}
+
+fn requests(frames: &[(Kind, u64)]) -> Vec<u64> {
+    frames.iter().filter(|(kind, _)| *kind == Kind::Request).map(|(_, t)| *t).collect()
+}
+
+#[test]
+fn an_answer_goes_back_whole_and_once() {
+    let mut w = World::with_worker(2);
+    w.get(0, 7, "/");
+    assert_eq!(w.frames(W), [(Kind::Request, 1)]);
+    w.answer(W, 1, "HELLO", true);
+    assert_eq!(w.published(0), ["me 1:7, HELLO"]);
+    assert!(w.core.idle());
+    assert!(w.published(0).is_empty());
+}
+
+#[test]
+fn pipelined_requests_are_run_one_at_a_time_and_answered_in_order() {
+    let mut w = World::with_worker(4);
+    for path in ["/1", "/2", "/3"] {
+        w.get(0, 7, path);
+    }
+    assert_eq!(w.frames(W), [(Kind::Request, 1)], "one of a connection at a time");
+    w.answer(W, 1, "A", true);
+    assert_eq!(w.published(0), ["me 1:7, A"]);
+    assert_eq!(w.frames(W), [(Kind::Request, 2)]);
+    w.answer(W, 2, "B", false);
+    assert_eq!(w.published(0), ["me 1:7, B", "me 1:7, "], "a close gives up the rest");
+    assert!(w.frames(W).is_empty());
+    w.get(0, 7, "/4");
+    assert!(w.frames(W).is_empty(), "what comes after the close is not run");
+    assert_eq!(w.core.counters().after_close, 1);
+    assert!(w.core.idle());
+}
+
+#[test]
+fn a_burst_of_pipelined_answers_stays_below_sixteen_messages() {
+    let mut w = World::with_worker(1);
+    for _ in 0..40 {
+        w.get(0, 7, "/");
+    }
+    let mut messages = 0;
+    for ticket in 1..=40 {
+        assert_eq!(requests(&w.frames(W)), [ticket]);
+        w.answer(W, ticket, "A", true);
+        messages += w.published(0).len();
+    }
+    assert!(messages < 16, "{messages}");
+    assert!(w.core.idle());
+}
+
+#[test]
+fn ids_of_two_front_ends_do_not_meet() {
+    let mut w = World::new(2, 10);
+    w.worker(W, 4);
+    w.get(0, 1, "/a");
+    w.get(1, 1, "/b");
+    assert_eq!(requests(&w.frames(W)), [1, 2]);
+    w.answer(W, 2, "B", true);
+    assert!(w.published(0).is_empty());
+    assert_eq!(w.published(1), ["me 1:1, B"]);
+}
+
+#[test]
+fn the_queue_has_its_limit() {
+    let mut w = World::new(1, 2);
+    w.worker(W, 1);
+    for id in 1..=5 {
+        w.get(0, id, "/");
+        w.turn();
+    }
+    assert_eq!(w.core.load(), (2, 1));
+    let refused = w.published(0);
+    assert_eq!(refused.len(), 4, "two pages, two closes: {refused:?}");
+    assert!(refused[0].contains("HTTP/1.1 503 ") && refused[0].contains("Retry-After: "));
+    assert_eq!(refused[1], "me 1:4, ");
+}
+
+#[test]
+fn a_client_that_has_left_costs_nothing_more() {
+    let mut w = World::with_worker(1);
+    w.get(0, 1, "/");
+    w.get(0, 1, "/again");
+    w.get(0, 2, "/");
+    assert_eq!(w.frames(W), [(Kind::Request, 1)]);
+    w.disconnect(0, 1);
+    w.disconnect(0, 99);
+    assert_eq!(w.frames(W), [(Kind::Gone, 1)]);
+    w.answer(W, 1, "too late", false);
+    assert!(w.published(0).is_empty());
+    assert_eq!(w.frames(W), [(Kind::Request, 2)], "the other client's turn");
+}
+
+#[test]
+fn a_front_end_that_comes_back_gets_nothing_of_its_old_life() {
+    let mut w = World::with_worker(2);
+    w.get(0, 1, "/old");
+    w.get(0, 2, "/closed");
+    assert_eq!(requests(&w.frames(W)), [1, 2]);
+    w.answer(W, 2, "bye", false);
+    assert_eq!(w.published(0).len(), 2);
+    w.core.link_lost(0);
+    w.get(0, 1, "/new");
+    w.get(0, 2, "/new");
+    assert_eq!(w.frames(W), [(Kind::Gone, 1), (Kind::Request, 3), (Kind::Request, 4)]);
+    w.answer(W, 1, "OLD", false);
+    w.answer(W, 3, "NEW", true);
+    assert_eq!(w.published(0), ["me 1:1, NEW"]);
+}
+
+#[test]
+fn what_a_dead_worker_had_begun_gets_502_and_the_rest_goes_to_another() {
+    let mut w = World::with_worker(3);
+    for id in 1..=3 {
+        w.get(0, id, "/");
+    }
+    assert_eq!(requests(&w.frames(W)), [1, 2, 3]);
+    w.begin(W, 2);
+    w.core.data(W, Ticket(2), b"HTTP/1.1 200 OK\r\n\r\nhalf");
+    assert_eq!(w.published(0).len(), 1, "its first bytes are out");
+    w.worker(WorkerId(2), 3);
+    let loss = w.core.worker_gone(W);
+    assert_eq!(loss, Loss { begun: 2, put_back: 1, finished: 0 });
+    let out = w.published(0);
+    assert_eq!(out.len(), 3, "{out:?}");
+    assert!(out.iter().any(|r| r.starts_with("me 1:1, HTTP/1.1 502 ")));
+    assert!(out.contains(&"me 1:1, ".to_owned()));
+    assert!(out.contains(&"me 1:2, ".to_owned()), "no second head");
+    assert_eq!(w.frames(WorkerId(2)), [(Kind::Request, 4)]);
+    w.answer(WorkerId(2), 4, "OK", true);
+    assert_eq!(w.published(0), ["me 1:3, OK"]);
+    assert!(w.core.idle());
+}
+
+#[test]
+fn an_answer_that_was_read_before_the_death_counts() {
+    let mut w = World::with_worker(1);
+    w.get(0, 1, "/");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.begin(W, 1);
+    w.answer(W, 1, "DONE", true);
+    assert_eq!(w.core.worker_gone(W), Loss { begun: 0, put_back: 0, finished: 1 });
+    assert_eq!(w.published(0), ["me 1:1, DONE"]);
+}
+
+#[test]
+fn nobody_waits_behind_a_stuck_worker() {
+    let mut w = World::with_worker(1);
+    w.get(0, 1, "/");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.answer(W, 1, "quick", true);
+    for id in 2..=4 {
+        w.get(0, id, "/");
+    }
+    assert_eq!(requests(&w.frames(W)), [2, 3, 4], "a quick worker gets some ahead");
+    w.begin(W, 2);
+    w.later(6);
+    assert_eq!(w.frames(W), [(Kind::Recall, 4), (Kind::Recall, 3)]);
+    w.later(6);
+    assert!(w.frames(W).is_empty(), "asked once");
+    w.worker(WorkerId(2), 1);
+    w.core.recalled(W, Ticket(4));
+    w.core.recalled(W, Ticket(3));
+    assert_eq!(w.core.load(), (2, 1));
+    w.turn();
+    assert_eq!(requests(&w.frames(WorkerId(2))), [5]);
+    w.answer(WorkerId(2), 5, "THREE", true);
+    let out = w.published(0);
+    assert!(out.contains(&"me 1:3, THREE".to_owned()), "in the order of arrival: {out:?}");
+}
+
+#[test]
+fn a_draining_worker_gets_nothing_new() {
+    let mut w = World::with_worker(4);
+    w.get(0, 1, "/");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.core.drain_worker(W);
+    w.get(0, 2, "/");
+    assert_eq!(w.frames(W), [(Kind::Drain, 0)]);
+    w.answer(W, 1, "A", true);
+    assert_eq!(w.published(0), ["me 1:1, A"]);
+    assert!(!w.core.idle(), "the other one waits for a worker");
+}
+
+#[test]
+fn giving_up_answers_everybody() {
+    let mut w = World::with_worker(1);
+    w.get(0, 1, "/");
+    w.get(0, 2, "/");
+    w.get(0, 2, "/pipelined");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    assert_eq!(w.core.give_up(), 2);
+    let out = w.published(0);
+    assert_eq!(out.iter().filter(|r| r.contains("HTTP/1.1 503 ")).count(), 2, "{out:?}");
+    assert!(w.core.idle());
+}
+
+#[test]
+fn what_is_no_request_is_refused_or_ignored() {
+    let mut w = World::with_worker(4);
+    let http = r#""VERSION":"HTTP/1.1""#;
+    w.send(0, 1, "/ws", &format!(r#""METHOD":"WEBSOCKET_HANDSHAKE",{http}"#), "accept");
+    w.send(0, 1, "/ws", &format!(r#""METHOD":"WEBSOCKET","FLAGS":"0x81",{http}"#), "frame");
+    w.send(0, 2, "@chat", r#""METHOD":"JSON""#, "{}");
+    w.send(0, 3, "<msg", r#""METHOD":"XML""#, "<msg/>");
+    let up = r#""METHOD":"POST","x-mongrel2-upload-start":"/tmp/f""#;
+    w.send(0, 4, "/up", &format!("{up},{http}"), "");
+    w.core.received(0, Message::from_bytes(b"me 5 /x 2:{},9:short,"), w.now);
+    w.core.received(0, Message::from_bytes(b"no message at all"), w.now);
+    assert!(w.frames(W).is_empty(), "the application sees none of them");
+    let out = w.published(0);
+    let starts = [
+        "HTTP/1.1 501 ",
+        "",
+        "{\"error\"",
+        "",
+        "<error>",
+        "",
+        "HTTP/1.1 413 ",
+        "",
+        "HTTP/1.1 400 ",
+        "",
+    ];
+    for (reply, start) in out.iter().zip(starts) {
+        let payload = reply.split_once(", ").unwrap().1;
+        assert!(payload.starts_with(start) && payload.is_empty() == start.is_empty(), "{reply}");
+    }
+    assert_eq!(w.core.counters().malformed, 2);
+    assert_eq!(out.len(), starts.len(), "{out:?}");
+    assert!(w.core.idle());
+}
+
+#[test]
+fn a_long_wait_is_kept_alive() {
+    let mut w = World::with_worker(1);
+    w.get(0, 1, "/slow");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.later(29_000);
+    assert!(w.published(0).is_empty());
+    w.later(2_500);
+    let ctl = w.published(0);
+    assert_eq!(ctl.len(), 1);
+    assert!(ctl[0].starts_with("me 3:X 1, ") && ctl[0].contains("keep-alive"), "{ctl:?}");
+    w.later(10_000);
+    assert!(w.published(0).is_empty());
+}
+
+#[test]
+fn flow_control_is_obeyed_and_the_worker_waits() {
+    let mut w = World::with_worker(1);
+    let keys = r#""METHOD":"GET","VERSION":"HTTP/1.1","DOWNLOAD_CREDITS":"102400""#;
+    w.send(0, 1, "/big", keys, "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    let block = "x".repeat(64 * 1024);
+    for _ in 0..4 {
+        w.core.data(W, Ticket(1), block.as_bytes());
+    }
+    let first: usize = w.published(0).iter().map(|r| r.len() - "me 1:1, ".len()).sum();
+    assert_eq!(first, 102_400);
+    let acks = w.frames(W).iter().filter(|(k, _)| *k == Kind::Ack).count();
+    assert_eq!(acks, 1, "the first block was taken while there was room");
+    let head = r#"{"METHOD":"JSON","DOWNLOAD_CREDITS":"102400"}"#;
+    let event = format!(r#"me 1 @* {}:{head},18:{{"type":"credits"}},"#, head.len());
+    w.core.received(0, Message::from_bytes(event.as_bytes()), w.now);
+    let second: usize = w.published(0).iter().map(|r| r.len() - "me 1:1, ".len()).sum();
+    assert_eq!(second, 102_400);
+    assert!(w.frames(W).iter().any(|(k, _)| *k == Kind::Ack), "and goes on");
+}

@@ -1,0 +1,170 @@
+//! Workers come and go, and get the requests that wait.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::Core;
+use super::Exchange;
+use super::Stage;
+use super::WorkerId;
+use super::WorkerSide;
+use crate::bridge::Board;
+use crate::bridge::Ticket;
+use crate::bridge::frame;
+use crate::bridge::frame::Kind;
+use crate::dispatch::choice;
+use crate::dispatch::choice::Load;
+use crate::dispatch::connection::Waiting;
+use crate::dispatch::refuse;
+use crate::dispatch::refuse::Refusal;
+
+/// What a worker's end did to the requests it had.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// Begun and unfinished: answered 502, or cut off where bytes had gone out.
+    pub begun: usize,
+    /// Not begun: handed to another worker.
+    pub put_back: usize,
+    /// Finished by it in its life.
+    pub finished: u64,
+}
+
+impl Core {
+    /// A worker was started. It gets its settings first and requests when it is ready.
+    pub fn add_worker(&mut self, id: WorkerId, board: Board, setup: &[u8]) {
+        let mut out = Vec::new();
+        frame::put(&mut out, Kind::Setup, 0, Ticket(0), setup);
+        let load = Load::new(board.slots());
+        let tickets = VecDeque::new();
+        self.workers.insert(
+            id,
+            WorkerSide { load, stage: Stage::Loading, board, tickets, finished: 0, out },
+        );
+    }
+
+    /// A worker has loaded the application.
+    pub fn worker_ready(&mut self, id: WorkerId) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stage == Stage::Loading
+        {
+            worker.stage = Stage::Ready;
+        }
+    }
+
+    /// A worker gets no more requests, finishes what it has and ends.
+    pub fn drain_worker(&mut self, id: WorkerId) {
+        if let Some(worker) = self.workers.get_mut(&id)
+            && worker.stage != Stage::Draining
+        {
+            worker.stage = Stage::Draining;
+            frame::put(&mut worker.out, Kind::Drain, 0, Ticket(0), b"");
+        }
+    }
+
+    pub(super) fn ready_loads(&self) -> impl Iterator<Item = (WorkerId, &Load)> {
+        self.workers.iter().filter(|(_, w)| w.stage == Stage::Ready).map(|(id, w)| (*id, &w.load))
+    }
+
+    pub(super) fn assign(&mut self, now: Instant) {
+        while let Some(&key) = self.queue.front() {
+            let stands = self.connections.get(&key).is_some_and(|c| c.queued);
+            if !stands {
+                self.queue.pop_front();
+                continue;
+            }
+            let Some(id) = choice::choose(self.ready_loads(), now) else { return };
+            self.queue.pop_front();
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            let Some(worker) = self.workers.get_mut(&id) else { continue };
+            connection.queued = false;
+            let Some(item) = connection.line.pop_front() else { continue };
+            self.waiting -= 1;
+            self.last_ticket += 1;
+            let ticket = Ticket(self.last_ticket);
+            connection.begin(ticket);
+            frame::put(&mut worker.out, Kind::Request, 0, ticket, &item.message);
+            worker.load.given(ticket.0);
+            worker.tickets.push_back(ticket);
+            let Waiting { message, received, .. } = item;
+            let exchange = Exchange { key, worker: id, message, received, unacked: 0, gone: false };
+            self.exchanges.insert(ticket, exchange);
+        }
+    }
+
+    /// Takes back what waits behind the slots of a worker that has stopped finishing things.
+    pub(super) fn recall(&mut self, now: Instant) {
+        for worker in self.workers.values_mut().filter(|w| w.load.stalled(now)) {
+            let begun = worker.board.begun();
+            for &ticket in worker.tickets.iter().rev().take_while(|t| **t > begun) {
+                frame::put(&mut worker.out, Kind::Recall, 0, ticket, b"");
+            }
+            worker.load.asked_back();
+        }
+    }
+
+    /// Puts a request that was not begun back to the head of its line and of the queue.
+    pub(super) fn put_back(&mut self, exchange: Exchange) {
+        let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
+        let Exchange { key, message, received, .. } = exchange;
+        connection.active = None;
+        connection.line.push_front(Waiting { message, received, refuse: None });
+        connection.queued = true;
+        self.waiting += 1;
+        self.queue.push_front(key);
+    }
+
+    /// A worker is gone, and all that it had written has been read. What it had begun is answered for it; what it had not
+    /// begun goes to another one. No request is run twice.
+    pub fn worker_gone(&mut self, id: WorkerId) -> Loss {
+        let Some(worker) = self.workers.remove(&id) else { return Loss::default() };
+        let begun = worker.board.begun();
+        let mut loss = Loss { finished: worker.finished, ..Loss::default() };
+        // From the last to the first: each goes to the very front of the queue.
+        for ticket in worker.tickets.into_iter().rev() {
+            let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
+            if ticket <= begun {
+                loss.begun += 1;
+                self.answer_for(&exchange, 502);
+            } else if !exchange.gone {
+                loss.put_back += 1;
+                self.put_back(exchange);
+            }
+        }
+        self.counters.lost += loss.begun as u64;
+        loss
+    }
+
+    /// Nobody will run anything any more: everything that waits or runs is answered with 503, or cut off. Returns how many
+    /// requests that were.
+    pub fn give_up(&mut self) -> usize {
+        let keys: Vec<_> = self.connections.keys().copied().collect();
+        let mut answered = 0;
+        for key in keys {
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            if let Some(exchange) = connection.active.and_then(|t| self.exchanges.remove(&t)) {
+                answered += 1;
+                self.answer_for(&exchange, 503);
+            } else if let Some(item) = connection.line.pop_front() {
+                answered += 1;
+                self.waiting -= 1;
+                let page = refuse::answer(Refusal::Page(503), &item.message);
+                self.waiting -= connection.fail(&page);
+                self.send_later(key);
+                self.refused(&item.message, 503, item.received);
+            }
+        }
+        self.queue.clear();
+        answered
+    }
+
+    fn answer_for(&mut self, exchange: &Exchange, status: u16) {
+        if exchange.gone {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
+        let page = refuse::answer(Refusal::Page(status), &exchange.message);
+        self.waiting -= connection.fail(&page);
+        self.send_later(exchange.key);
+        self.refused(&exchange.message, status, exchange.received);
+    }
+}

@@ -1,0 +1,22 @@
+//! The dispatcher: one event loop between the links and the workers.
+//!
+//! It takes requests from the front ends, keeps them in order, hands them to workers, and brings the responses back on the
+//! link and to the connection that they belong to. It parses no more of a message than that needs, never touches Python,
+//! and never waits for anything but events. [`core`] is its mind, free of I/O; [`run`] its body.
+
+mod choice;
+mod connection;
+pub mod core;
+mod pace;
+mod port;
+mod refuse;
+mod run;
+mod sort;
+
+pub use core::Counters;
+pub use core::Loss;
+pub use core::WorkerId;
+pub use run::Command;
+pub use run::Dispatcher;
+pub use run::News;
+pub use run::Settings;

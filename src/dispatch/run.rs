@@ -1,0 +1,385 @@
+//! The dispatcher's body: a thread with links, bridges and one wait.
+//!
+//! The supervisor tells it what to do with [`Command`]s and hears of workers by [`News`]; neither waits for the other.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use crossbeam_channel::TryRecvError;
+use nix::sys::eventfd::EfdFlags;
+use nix::sys::eventfd::EventFd;
+
+use super::Counters;
+use super::Loss;
+use super::WorkerId;
+use super::core::Core;
+use super::port::BridgeFault;
+use super::port::Port;
+use crate::bridge::Board;
+use crate::config::LinkSpec;
+use crate::telemetry;
+use crate::telemetry::access::AccessLog;
+use crate::transport;
+use crate::transport::Context;
+use crate::transport::Link;
+use crate::transport::LinkEvent;
+use crate::transport::Ready;
+use crate::transport::TransportError;
+use crate::transport::Watch;
+
+/// Messages taken from one link in one turn, so that a flood on one does not keep the others waiting.
+const MESSAGES: usize = 1024;
+
+/// What a dispatcher is made from.
+#[derive(Debug)]
+pub struct Settings {
+    /// The front ends.
+    pub links: Vec<LinkSpec>,
+    /// Requests that may wait; one more gets 503.
+    pub queue_limit: usize,
+    /// Where access lines go.
+    pub access_log: Option<AccessLog>,
+}
+
+/// What the supervisor tells the dispatcher.
+#[derive(Debug)]
+pub enum Command {
+    /// A worker was started; this is our end of its bridge. It gets `setup` at once.
+    AddWorker {
+        /// Its name.
+        id: WorkerId,
+        /// Our end of its bridge.
+        bridge: UnixStream,
+        /// Its board.
+        board: Board,
+        /// Its settings, as JSON.
+        setup: Vec<u8>,
+    },
+    /// This worker gets no more requests, finishes what it has, and ends.
+    DrainWorker(WorkerId),
+    /// The process of this worker has ended.
+    WorkerExited(WorkerId),
+    /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
+    Leave,
+    /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
+    GiveUp,
+}
+
+/// What the supervisor hears from the dispatcher.
+#[derive(Debug)]
+pub enum News {
+    /// A worker has loaded the application.
+    Ready(WorkerId),
+    /// A worker could not load the application; the text is the traceback.
+    LoadFailed(WorkerId, String),
+    /// A worker was told by somebody else to end.
+    WantsToLeave(WorkerId),
+    /// The bridge of a worker has ended, and its requests have been seen to.
+    Gone(WorkerId, Loss),
+    /// All front ends are left and every request that was taken is answered.
+    Idle(Counters),
+    /// So many requests were answered 503 because of [`Command::GiveUp`].
+    GivenUp(usize),
+    /// The dispatcher cannot go on.
+    Failed(String),
+}
+
+/// The supervisor's hold on the dispatcher thread. Dropping it ends the thread.
+#[derive(Debug)]
+pub struct Dispatcher {
+    commands: Option<Sender<Command>>,
+    wake: Arc<EventFd>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Dispatcher {
+    /// Starts the thread. The links are opened when the first worker is ready: until then a request is better off with
+    /// another instance, or in the front end.
+    pub fn start(settings: Settings, news: Sender<News>) -> io::Result<Dispatcher> {
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let (sender, commands) = crossbeam_channel::unbounded();
+        let theirs = Arc::clone(&wake);
+        let thread =
+            thread::Builder::new().name("lurcher-dispatch".to_owned()).spawn(move || {
+                let told = news.clone();
+                if let Err(fault) = Body::new(settings, commands, theirs, news).run() {
+                    // The supervisor may be gone already; then nobody needs to know.
+                    let _ = told.send(News::Failed(fault.to_string()));
+                }
+            })?;
+        Ok(Dispatcher { commands: Some(sender), wake, thread: Some(thread) })
+    }
+
+    /// Tells it something. A dispatcher that has ended has said so by [`News::Failed`].
+    pub fn tell(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            let _ = commands.send(command);
+            // It fails only when the counter is full, and then it is awake.
+            let _ = self.wake.write(1);
+        }
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        self.commands = None;
+        let _ = self.wake.write(1);
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            telemetry::error!("the dispatcher has panicked");
+        }
+    }
+}
+
+struct Body {
+    context: Context,
+    specs: Vec<LinkSpec>,
+    links: Vec<Link>,
+    opened: bool,
+    leaving: bool,
+    idle_told: bool,
+    core: Core,
+    ports: Vec<Port>,
+    commands: Receiver<Command>,
+    wake: Arc<EventFd>,
+    news: Sender<News>,
+    access_log: Option<AccessLog>,
+}
+
+impl Body {
+    fn new(
+        settings: Settings,
+        commands: Receiver<Command>,
+        wake: Arc<EventFd>,
+        news: Sender<News>,
+    ) -> Body {
+        let Settings { links, queue_limit, access_log } = settings;
+        Body {
+            context: Context::new(),
+            core: Core::new(links.len(), queue_limit, access_log.is_some(), Instant::now()),
+            specs: links,
+            links: Vec::new(),
+            opened: false,
+            leaving: false,
+            idle_told: false,
+            ports: Vec::new(),
+            commands,
+            wake,
+            news,
+            access_log,
+        }
+    }
+
+    fn run(mut self) -> Result<(), TransportError> {
+        let mut ready: Vec<Ready> = Vec::new();
+        let mut watches: Vec<Watch> = Vec::new();
+        loop {
+            let now = Instant::now();
+            let go_on = self.obey(now);
+            self.serve_links(now)?;
+            self.serve_bridges(&ready, now);
+            self.core.turn(now);
+            self.hand_on();
+            self.write_access_lines();
+            if !go_on {
+                return Ok(());
+            }
+            self.tell_idle();
+            watches.clear();
+            watches.push(Watch { fd: self.wake.as_fd().as_raw_fd(), write: false });
+            watches
+                .extend(self.ports.iter().map(|p| Watch { fd: p.fd(), write: p.wants_to_write() }));
+            let timeout = self.timeout(now);
+            transport::wait(&self.links, &watches, &mut ready, timeout)?;
+            if ready.first().is_some_and(|r| r.read) {
+                // An error means that there was nothing to read.
+                let _ = self.wake.read();
+            }
+        }
+    }
+
+    fn timeout(&self, now: Instant) -> Option<Duration> {
+        let links = self.links.iter().filter_map(|l| l.deadline(now));
+        let deadline = links.chain(self.core.deadline()).min();
+        deadline.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Does what the supervisor says. False: it is gone, and so are we, after a last turn.
+    fn obey(&mut self, now: Instant) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.command(command, now),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::AddWorker { id, bridge, board, setup } => match Port::new(id, bridge) {
+                Ok(port) => {
+                    self.core.add_worker(id, board, &setup);
+                    self.ports.push(port);
+                }
+                Err(why) => {
+                    telemetry::error!("cannot use the bridge of {id}: {why}");
+                    self.tell(News::Gone(id, Loss::default()));
+                }
+            },
+            Command::DrainWorker(id) => self.core.drain_worker(id),
+            Command::WorkerExited(id) => {
+                if let Some(index) = self.ports.iter().position(|p| p.id == id) {
+                    self.read_port(index, now, true);
+                    // A child of the worker may hold the bridge open; the worker is gone all the same.
+                    if let Some(index) = self.ports.iter().position(|p| p.id == id) {
+                        self.close_port(index);
+                    }
+                }
+            }
+            Command::Leave => self.leave(now),
+            Command::GiveUp => {
+                self.leave(now);
+                let answered = self.core.give_up();
+                self.tell(News::GivenUp(answered));
+            }
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.leaving = true;
+        self.links.iter_mut().for_each(|link| link.leave(now));
+    }
+
+    fn open_links(&mut self, now: Instant) -> Result<(), TransportError> {
+        self.opened = true;
+        for (number, spec) in self.specs.iter().enumerate() {
+            self.links.push(Link::open(&self.context, number, spec.clone(), now)?);
+        }
+        Ok(())
+    }
+
+    fn serve_links(&mut self, now: Instant) -> Result<(), TransportError> {
+        let mut events = Vec::new();
+        for (index, link) in self.links.iter_mut().enumerate() {
+            link.service(now, &mut events)?;
+            for event in events.drain(..) {
+                let (recv, send) = (&link.spec().recv, &link.spec().send);
+                match event {
+                    LinkEvent::Subscribed => telemetry::info!("front end at {send} has subscribed"),
+                    LinkEvent::Connected => telemetry::info!("receiving requests from {recv}"),
+                    LinkEvent::NoFrontEnd => telemetry::warn!(
+                        "no front end has subscribed at {send} yet (the recv_spec of its \
+                         Handler); still trying"
+                    ),
+                    LinkEvent::Lost => {
+                        telemetry::warn!("front end at {send} is gone; waiting for it");
+                        self.core.link_lost(index);
+                    }
+                    LinkEvent::Left => telemetry::info!("left the front end at {recv}"),
+                }
+            }
+            for _ in 0..MESSAGES {
+                let Some(message) = link.receive() else { break };
+                self.core.received(index, message, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_bridges(&mut self, ready: &[Ready], now: Instant) {
+        // The first watch is the wake-up; workers added since the wait have not been watched yet.
+        let readable: Vec<_> = self
+            .ports
+            .iter()
+            .zip(ready.iter().skip(1))
+            .filter_map(|(port, ready)| ready.read.then_some(port.id))
+            .collect();
+        for id in readable {
+            if let Some(index) = self.ports.iter().position(|p| p.id == id) {
+                self.read_port(index, now, false);
+            }
+        }
+    }
+
+    fn read_port(&mut self, index: usize, now: Instant, all: bool) {
+        let mut news = Vec::new();
+        let result = self.ports[index].read(&mut self.core, &mut news, now, all);
+        for item in news {
+            let first_ready = matches!(item, News::Ready(_)) && !self.opened && !self.leaving;
+            self.tell(item);
+            if first_ready && let Err(fault) = self.open_links(now) {
+                self.tell(News::Failed(fault.to_string()));
+            }
+        }
+        match result {
+            Ok(()) => {}
+            Err(BridgeFault::Closed) => self.close_port(index),
+            Err(fault) => {
+                telemetry::error!("{}: bridge closed: {fault}", self.ports[index].id);
+                self.close_port(index);
+            }
+        }
+    }
+
+    fn close_port(&mut self, index: usize) {
+        let port = self.ports.swap_remove(index);
+        let loss = self.core.worker_gone(port.id);
+        self.tell(News::Gone(port.id, loss));
+    }
+
+    /// Brings what the core has to say to bridges and links.
+    fn hand_on(&mut self) {
+        let mut broken = Vec::new();
+        for port in &mut self.ports {
+            if let Err(fault) = port.write(&mut self.core) {
+                telemetry::error!("{}: bridge closed: {fault}", port.id);
+                broken.push(port.id);
+            }
+        }
+        for id in broken {
+            if let Some(index) = self.ports.iter().position(|p| p.id == id) {
+                self.close_port(index);
+            }
+        }
+        for (index, link) in self.links.iter_mut().enumerate() {
+            for reply in self.core.publications(index).drain(..) {
+                link.publish(reply);
+            }
+            self.core.set_congested(index, link.congested());
+        }
+    }
+
+    fn write_access_lines(&mut self) {
+        if let Some(log) = &mut self.access_log {
+            for line in self.core.access_lines().drain(..) {
+                log.push(&line);
+            }
+            log.flush();
+        }
+    }
+
+    fn tell_idle(&mut self) {
+        let done = self.leaving
+            && !self.idle_told
+            && self.links.iter().all(|link| link.left() && link.backlog_bytes() == 0)
+            && self.core.idle();
+        if done {
+            self.idle_told = true;
+            let counters = self.core.counters();
+            self.tell(News::Idle(counters));
+        }
+    }
+
+    fn tell(&self, news: News) {
+        // A supervisor that is gone has dropped the commands too, which ends the loop.
+        let _ = self.news.send(news);
+    }
+}

@@ -1,0 +1,32 @@
+//! The entry point of an instance: from a command line to an exit code.
+//!
+//! It knows no Python beyond the name of its executable: the caller has given up the interpreter before it comes here.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use crate::cli;
+use crate::cli::Parsed;
+use crate::supervisor;
+use crate::supervisor::Interpreter;
+use crate::telemetry;
+
+/// Runs the command line `args` (without the program's name) and returns the exit code (see
+/// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
+pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
+    match cli::parse(args, |name| std::env::var_os(name)) {
+        Parsed::Exit { code, stdout, stderr } => {
+            // A reader that has gone away does not want to know.
+            let _ = std::io::stdout().write_all(stdout.as_bytes());
+            let _ = std::io::stderr().write_all(stderr.as_bytes());
+            code
+        }
+        Parsed::Run(config) => {
+            telemetry::init("lurcher", config.log_level);
+            for warning in &config.warnings {
+                telemetry::warn!("{warning}");
+            }
+            supervisor::run(config, interpreter).code()
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The environ as a builtin `dict` of native strings, made fast: what is the same in every request is copied, keys exist
+//! once, and values that often repeat are kept from one request to the next.
+
+use std::collections::HashMap;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3::types::PyDict;
+use pyo3::types::PyString;
+
+use crate::config::WorkerSettings;
+use crate::http::SERVER;
+use crate::wsgi::environ::Request;
+use crate::wsgi::environ::Spelled;
+use crate::wsgi::names::Name;
+
+use super::errors::ErrorLog;
+use super::file_wrapper::FileWrapper;
+use super::text::latin1;
+
+/// Most keys of unusual headers that are kept. Clients choose them, so there must be an end.
+const MOST_KEYS: usize = 256;
+
+/// Longest value that is kept for the next request.
+const LONGEST_KEPT: usize = 256;
+
+/// Makes environs for one slot.
+pub(super) struct Environs {
+    base: Py<PyDict>,
+    names: Vec<Known>,
+    headers: HashMap<Box<[u8]>, Py<PyString>>,
+    bytes_io: Py<PyAny>,
+}
+
+/// A well-known key, and its value in the last request.
+struct Known {
+    key: Py<PyString>,
+    last: Option<(Box<[u8]>, Py<PyString>)>,
+}
+
+impl Environs {
+    pub(super) fn new(
+        py: Python<'_>,
+        settings: &WorkerSettings,
+        errors: &Bound<'_, ErrorLog>,
+    ) -> PyResult<Environs> {
+        let base = PyDict::new(py);
+        let names = Name::ALL
+            .iter()
+            .map(|name| Known { key: PyString::intern(py, name.as_str()).unbind(), last: None })
+            .collect();
+        base.set_item("wsgi.version", (1, 0))?;
+        base.set_item("wsgi.errors", errors)?;
+        base.set_item("wsgi.multithread", settings.threads > 1)?;
+        base.set_item("wsgi.multiprocess", settings.multiprocess)?;
+        base.set_item("wsgi.run_once", false)?;
+        base.set_item("wsgi.input_terminated", true)?;
+        base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
+        base.set_item("SERVER_SOFTWARE", SERVER)?;
+        let bytes_io = py.import("io")?.getattr("BytesIO")?.unbind();
+        Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io })
+    }
+
+    /// The environ of a request.
+    pub(super) fn make<'py>(
+        &mut self,
+        py: Python<'py>,
+        request: &Request,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let environ = self.base.bind(py).copy()?;
+        let input = if request.body.is_empty() {
+            self.bytes_io.bind(py).call0()?
+        } else {
+            self.bytes_io.bind(py).call1((PyBytes::new(py, &request.body),))?
+        };
+        environ.set_item(intern!(py, "wsgi.input"), input)?;
+        for (key, value) in request.iter() {
+            match key {
+                Spelled::Name(name) => {
+                    let known = &mut self.names[name.index()];
+                    let value = known.value(py, name, value);
+                    environ.set_item(&known.key, value)?;
+                }
+                Spelled::Header(key) => {
+                    environ.set_item(self.header_key(py, key), latin1(py, value))?;
+                }
+            }
+        }
+        Ok(environ)
+    }
+
+    fn header_key<'py>(&mut self, py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {
+        if let Some(kept) = self.headers.get(key) {
+            return kept.bind(py).clone();
+        }
+        let made = latin1(py, key);
+        if self.headers.len() < MOST_KEYS {
+            self.headers.insert(key.into(), made.clone().unbind());
+        }
+        made
+    }
+}
+
+impl Known {
+    fn value<'py>(&mut self, py: Python<'py>, name: Name, value: &[u8]) -> Bound<'py, PyString> {
+        if let Some((bytes, kept)) = &self.last {
+            if **bytes == *value {
+                return kept.bind(py).clone();
+            }
+        }
+        let made = latin1(py, value);
+        if name.repeats() && value.len() <= LONGEST_KEPT {
+            self.last = Some((value.into(), made.clone().unbind()));
+        }
+        made
+    }
+}

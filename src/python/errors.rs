@@ -1,0 +1,80 @@
+//! `wsgi.errors`: a text stream into the log. A line is one record, written when it is complete or flushed.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::text;
+
+/// A line longer than this is written in parts, so that an application without line breaks keeps no memory.
+const LONGEST: usize = 16 * 1024;
+
+/// The stream.
+#[pyclass(frozen, module = "lurcher._native")]
+#[derive(Debug, Default)]
+pub(super) struct ErrorLog {
+    line: Mutex<String>,
+}
+
+impl ErrorLog {
+    fn add(&self, text: &str) {
+        let mut lines = Vec::new();
+        {
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            for part in text.split_inclusive('\n') {
+                line.push_str(part);
+                if line.ends_with('\n') || line.len() > LONGEST {
+                    lines.push(std::mem::take(&mut *line));
+                }
+            }
+        }
+        for line in lines {
+            log(&line);
+        }
+    }
+
+    /// Writes out what is there of a line.
+    pub(super) fn finish(&self) {
+        let line = std::mem::take(&mut *self.line.lock().unwrap_or_else(PoisonError::into_inner));
+        if !line.is_empty() {
+            log(&line);
+        }
+    }
+}
+
+fn log(line: &str) {
+    let line = line.trim_end_matches(['\r', '\n']);
+    crate::telemetry::error!("application: {line}");
+}
+
+fn string<'a, 'py>(text: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyString>> {
+    text.cast::<PyString>().map_err(|_| {
+        PyTypeError::new_err(format!("wsgi.errors takes str, not {}", super::call::type_name(text)))
+    })
+}
+
+#[pymethods]
+impl ErrorLog {
+    /// Writes a string; gives the number of characters.
+    fn write(&self, text: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let text = string(text)?;
+        self.add(&text::lossy(text));
+        text.len()
+    }
+
+    /// Writes each string of an iterable.
+    fn writelines(&self, lines: &Bound<'_, PyAny>) -> PyResult<()> {
+        for line in lines.try_iter()? {
+            self.add(&text::lossy(string(&line?)?));
+        }
+        Ok(())
+    }
+
+    /// Puts an unfinished line into the log.
+    fn flush(&self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,64 @@
+//! What Python sees: the module `lurcher._native`, and everything an application can get hold of.
+//!
+//! Each class is frozen and may be used and dropped on any thread. The interpreter is released round every wait. No
+//! object handed to an application outlives its request in effect: what is kept raises, and reaches no other response.
+//!
+//! The rules themselves (what a response may do, what an environ holds) are in `wsgi`; here is only the Python around
+//! them.
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+
+mod call;
+mod environ;
+mod errors;
+mod file_wrapper;
+mod slot;
+mod start;
+mod text;
+mod trace;
+mod worker;
+
+use std::ffi::OsString;
+
+use pyo3::exceptions::PyConnectionError;
+use pyo3::prelude::*;
+
+use crate::supervisor::Interpreter;
+use crate::worker::Wait;
+
+pyo3::create_exception!(
+    lurcher._native,
+    ClientGone,
+    PyConnectionError,
+    "The client has left: what is written can no longer reach it."
+);
+
+/// Waits with the interpreter released.
+#[derive(Clone, Copy)]
+struct Released<'py>(Python<'py>);
+
+impl Wait for Released<'_> {
+    fn wait(&self, blocking: &mut (dyn FnMut() + Send)) {
+        self.0.detach(blocking);
+    }
+}
+
+/// Runs the command line `args` and gives the exit code. Workers will be started with `executable` and its `flags`.
+#[pyfunction]
+fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<OsString>) -> u8 {
+    // An instance needs no Python any more.
+    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags }))
+}
+
+/// The module.
+#[pymodule(gil_used = false)]
+#[pyo3(name = "_native")]
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ClientGone", module.py().get_type::<ClientGone>())?;
+    module.add_class::<worker::Worker>()?;
+    module.add_class::<start::StartResponse>()?;
+    module.add_class::<start::Write>()?;
+    module.add_class::<errors::ErrorLog>()?;
+    module.add_class::<file_wrapper::FileWrapper>()?;
+    module.add_function(wrap_pyfunction!(main, module)?)
+}

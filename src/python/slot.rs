@@ -1,0 +1,153 @@
+//! A slot: takes requests one after the other and has each answered, whatever the application does.
+
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::config::WorkerSettings;
+use crate::telemetry::Escaped;
+use crate::telemetry::access;
+use crate::telemetry::access::AccessFields;
+use crate::worker::Begun;
+use crate::worker::Worker;
+use crate::wsgi::environ::Request;
+use crate::wsgi::names::Name;
+use crate::wsgi::response::Ending;
+use crate::wsgi::response::Fault;
+use crate::wsgi::response::Response;
+use crate::wsgi::user;
+
+use super::Released;
+use super::call::Application;
+use super::environ::Environs;
+use super::errors::ErrorLog;
+use super::start::Exchange;
+use super::start::StartResponse;
+use super::trace;
+
+/// What a slot keeps from one request to the next.
+struct Slot {
+    application: Py<Application>,
+    environs: Environs,
+    errors: Py<ErrorLog>,
+    /// The thread's own context; each request gets a copy of it.
+    context: Py<PyAny>,
+    access_log: bool,
+    memory: Vec<u8>,
+}
+
+/// Serves until there are no more requests.
+pub(super) fn serve(
+    py: Python<'_>,
+    worker: &Worker,
+    settings: &WorkerSettings,
+    number: usize,
+    application: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let errors = Bound::new(py, ErrorLog::default())?;
+    let mut slot = Slot {
+        application: Py::new(py, Application { callable: application.clone().unbind() })?,
+        environs: Environs::new(py, settings, &errors)?,
+        errors: errors.unbind(),
+        context: py.import("contextvars")?.call_method0("copy_context")?.unbind(),
+        access_log: settings.access_log,
+        memory: Vec::new(),
+    };
+    while let Some(begun) = worker.next(number, &Released(py)) {
+        // What a panic leaves behind is ended by the drop of its way out.
+        if catch_unwind(AssertUnwindSafe(|| slot.answer(py, begun))).is_err() {
+            crate::telemetry::error!("a slot panicked in a request; it goes on with the next");
+        }
+    }
+    Ok(())
+}
+
+impl Slot {
+    fn answer(&mut self, py: Python<'_>, begun: Begun) {
+        let Begun { work, mut out, when } = begun;
+        out.lend(std::mem::take(&mut self.memory));
+        let request = match &work {
+            Ok(request) => request,
+            Err(refused) => &refused.request,
+        };
+        let exchange = Exchange { response: Response::new(request.asked), out: Some(out) };
+        let start = match Bound::new(py, StartResponse::new(exchange)) {
+            Ok(start) => start,
+            // Out of memory. The way out was dropped with the exchange, which has ended the request.
+            Err(_) => return,
+        };
+        let this = start.get();
+        let failed = match &work {
+            Ok(request) => self.run(py, request, &start).err(),
+            Err(_) => None,
+        };
+        let gone = failed.is_some() && this.is_gone(py);
+        let ending = this.with(py, |exchange| {
+            let (response, mut way) = exchange.parts(py);
+            match (&work, &failed) {
+                (Err(refused), _) => {
+                    response.refuse(refused.why.status(), refused.why.may_keep(), &mut way)
+                }
+                (Ok(_), Some(_)) => response.fail(&mut way),
+                (Ok(_), None) => response.finish(&mut way),
+            }
+        });
+        let line = if self.access_log { access_line(request, &ending, when) } else { Vec::new() };
+        if let Some(out) = this.with(py, |exchange| exchange.out.take()) {
+            self.memory = out.end(&ending, &line, &Released(py));
+        }
+        self.errors.get().finish();
+        if let Some(error) = failed.filter(|_| !gone) {
+            let title = format!("error in the application: {}", named(request));
+            crate::telemetry::error_block(&title, &trace::format(py, &error));
+        }
+        if let Some(fault) = ending.fault {
+            tell(request, &fault);
+        }
+    }
+
+    fn run(
+        &mut self,
+        py: Python<'_>,
+        request: &Request,
+        start: &Bound<'_, StartResponse>,
+    ) -> PyResult<()> {
+        let environ = self.environs.make(py, request)?;
+        let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
+        let application = self.application.bind(py);
+        context.call_method1(intern!(py, "run"), (application, environ, start)).map(drop)
+    }
+}
+
+fn tell(request: &Request, fault: &Fault) {
+    let named = named(request);
+    match fault {
+        Fault::Bodiless(_) => crate::telemetry::warn!("{fault}: {named}"),
+        _ => crate::telemetry::error!("{fault}: {named}"),
+    }
+}
+
+/// `GET /path`, fit for a log line.
+fn named(request: &Request) -> String {
+    let text = |name| Escaped(request.get(name).unwrap_or(b"-"));
+    format!("{} {}", text(Name::Method), text(Name::RequestUri))
+}
+
+fn access_line(request: &Request, ending: &Ending, when: std::time::SystemTime) -> Vec<u8> {
+    let get = |name| request.get(name);
+    let user = get(Name::Authorization).and_then(user::basic);
+    access::line(&AccessFields {
+        remote_addr: get(Name::RemoteAddr).unwrap_or_default(),
+        user: user.as_deref(),
+        method: get(Name::Method).unwrap_or_default(),
+        uri: get(Name::RequestUri).unwrap_or_default(),
+        version: get(Name::ServerProtocol).unwrap_or_default(),
+        status: ending.status,
+        body_bytes: ending.body,
+        referer: get(Name::Referer),
+        user_agent: get(Name::UserAgent),
+        when,
+    })
+}

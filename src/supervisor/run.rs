@@ -1,0 +1,248 @@
+//! The supervisor's loop: start, watch, replace, stop.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use nix::sys::signal::Signal;
+use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
+
+use super::Exit;
+use super::Interpreter;
+use super::policy::Policy;
+use super::watch::Worker;
+use super::watch::kill;
+use crate::config::Config;
+use crate::dispatch::Command;
+use crate::dispatch::Counters;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::News;
+use crate::dispatch::Settings;
+use crate::dispatch::WorkerId;
+use crate::telemetry;
+use crate::telemetry::access::AccessLog;
+
+/// How long last answers may take on their way to the front ends once everything else has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How far the end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    /// Front ends are being left and what was taken is finished, until then.
+    Leaving(Instant),
+    /// Workers end, until then.
+    Draining(Instant),
+}
+
+pub(super) struct Supervisor {
+    pub(super) config: Config,
+    pub(super) interpreter: Interpreter,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) news: Receiver<News>,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) last_id: u32,
+    pub(super) policy: Policy,
+    /// When workers that have died are replaced.
+    pub(super) replacements: Vec<Instant>,
+    pub(super) phase: Phase,
+    pub(super) exit: Exit,
+    pub(super) began: Instant,
+}
+
+/// Runs an instance until it is stopped or cannot go on. Signals: TERM, INT and HUP stop it, a second one at once.
+pub fn run(config: Config, interpreter: Interpreter) -> Exit {
+    match start(config, interpreter) {
+        Ok((supervisor, signals)) => supervisor.run(&signals),
+        Err((what, why)) => {
+            telemetry::error!("{what}: {why}");
+            Exit::Failed
+        }
+    }
+}
+
+type Fault = (&'static str, String);
+
+fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiver<i32>), Fault> {
+    let access_log = match &config.access_log {
+        Some(target) => Some(
+            AccessLog::open(target).map_err(|e| ("cannot open the access log", e.to_string()))?,
+        ),
+        None => None,
+    };
+    let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
+    let (sender, news) = crossbeam_channel::unbounded();
+    let settings =
+        Settings { links: config.links.clone(), queue_limit: config.queue_limit, access_log };
+    let dispatcher = Dispatcher::start(settings, sender)
+        .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
+    let supervisor = Supervisor {
+        config,
+        interpreter,
+        dispatcher,
+        news,
+        workers: BTreeMap::new(),
+        last_id: 0,
+        policy: Policy::default(),
+        replacements: Vec::new(),
+        phase: Phase::Running,
+        exit: Exit::Stopped,
+        began: Instant::now(),
+    };
+    Ok((supervisor, signals))
+}
+
+/// Signals as messages. The handler itself only writes to a pipe.
+fn listen() -> io::Result<Receiver<i32>> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
+    let (sender, receiver): (Sender<i32>, _) = crossbeam_channel::unbounded();
+    thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+impl Supervisor {
+    fn run(mut self, signals: &Receiver<i32>) -> Exit {
+        let Config { workers, threads, links, wsgi_app, .. } = &self.config;
+        telemetry::info!(
+            "lurcher {}: {wsgi_app}, {workers} worker(s) of {threads} thread(s), {} link(s)",
+            env!("CARGO_PKG_VERSION"),
+            links.len(),
+        );
+        for _ in 0..self.config.workers {
+            self.spawn();
+        }
+        while !self.finished() {
+            let pause = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
+            let timer = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
+            crossbeam_channel::select_biased! {
+                recv(signals) -> signal => if let Ok(signal) = signal { self.signal(signal) },
+                recv(self.news) -> news => match news {
+                    Ok(news) => self.heard(news),
+                    Err(_) => self.dispatcher_ended(),
+                },
+                recv(timer) -> _ => {}
+            }
+            self.keep_time();
+        }
+        // Its end lets last answers out.
+        drop(self.dispatcher);
+        telemetry::info!("ended after {:.1} s", self.began.elapsed().as_secs_f64());
+        self.exit
+    }
+
+    fn finished(&self) -> bool {
+        self.workers.is_empty() && matches!(self.phase, Phase::Draining(_))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Running => None,
+            Phase::Leaving(at) | Phase::Draining(at) => Some(at),
+        };
+        phase.into_iter().chain(self.replacements.iter().copied()).min()
+    }
+
+    fn keep_time(&mut self) {
+        let now = Instant::now();
+        let due = self.replacements.iter().filter(|at| **at <= now).count();
+        self.replacements.retain(|at| *at > now);
+        for _ in 0..due {
+            self.spawn();
+        }
+        match self.phase {
+            Phase::Leaving(at) if now >= at => self.enough("the graceful timeout is over"),
+            Phase::Draining(at) if now >= at => {
+                for (id, worker) in &mut self.workers {
+                    telemetry::warn!("{id} (pid {}) does not end; killing it", worker.child.id());
+                    kill(worker);
+                }
+                // Killed processes end; SIGCHLD tells.
+                self.phase = Phase::Draining(now + Duration::from_secs(1));
+            }
+            _ => {}
+        }
+    }
+
+    fn signal(&mut self, signal: i32) {
+        if signal == SIGCHLD {
+            self.reap();
+            return;
+        }
+        let name = Signal::try_from(signal).map_or("a signal", Signal::as_str);
+        if self.phase == Phase::Running {
+            let limit = self.config.graceful_timeout;
+            telemetry::info!("{name}: stopping; requests have {} s", limit.as_secs_f64());
+            self.stop(Exit::Stopped);
+        } else {
+            self.exit = Exit::Failed;
+            self.enough(name);
+        }
+    }
+
+    /// Leaves the front ends, lets what was taken be finished, and ends.
+    fn stop(&mut self, exit: Exit) {
+        self.exit = exit;
+        self.replacements.clear();
+        self.phase = Phase::Leaving(Instant::now() + self.config.graceful_timeout);
+        self.dispatcher.tell(Command::Leave);
+    }
+
+    /// Ends at once: what is still unanswered is answered 503, or cut off.
+    fn enough(&mut self, why: &str) {
+        telemetry::warn!("{why}: ending at once");
+        self.replacements.clear();
+        self.dispatcher.tell(Command::GiveUp);
+        self.workers.values_mut().for_each(kill);
+        self.phase = Phase::Draining(Instant::now() + LAST_WORDS);
+    }
+
+    /// The instance cannot go on.
+    pub(super) fn fail(&mut self, exit: Exit) {
+        if self.phase == Phase::Running {
+            self.exit = exit;
+            self.replacements.clear();
+            self.dispatcher.tell(Command::GiveUp);
+            self.phase = Phase::Leaving(Instant::now() + LAST_WORDS);
+        }
+    }
+
+    pub(super) fn idle(&mut self, counters: Counters) {
+        telemetry::info!(
+            "{} request(s) received, {} answered by the instance itself, {} malformed",
+            counters.requests,
+            counters.refused,
+            counters.malformed,
+        );
+        if let Phase::Leaving(until) = self.phase {
+            // Its last words may not outlast the graceful timeout, but they get a moment in any case.
+            self.phase = Phase::Draining(until.max(Instant::now() + LAST_WORDS));
+            let ids: Vec<_> = self.workers.keys().copied().collect();
+            for id in ids {
+                self.drain(id);
+            }
+        }
+    }
+
+    fn dispatcher_ended(&mut self) {
+        telemetry::error!("the dispatcher has ended");
+        self.exit = Exit::Internal;
+        self.workers.values_mut().for_each(kill);
+        self.phase = Phase::Draining(Instant::now() + LAST_WORDS);
+        // A closed channel is ready for ever.
+        self.news = crossbeam_channel::never();
+    }
+}

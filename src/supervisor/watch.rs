@@ -1,0 +1,214 @@
+//! Worker processes: started, heard of, buried, and followed by others.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::process::ExitStatus;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+
+use super::policy::End;
+use super::policy::Verdict;
+use super::run::Phase;
+use super::run::Supervisor;
+use super::spawn;
+use crate::dispatch::Command;
+use crate::dispatch::Loss;
+use crate::dispatch::News;
+use crate::dispatch::WorkerId;
+use crate::telemetry;
+
+/// A worker process.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) child: Child,
+    started: Instant,
+    ready: Option<Instant>,
+    /// It was told to end.
+    draining: bool,
+    load_failed: Option<String>,
+    exited: Option<ExitStatus>,
+    gone: Option<Loss>,
+}
+
+impl Supervisor {
+    pub(super) fn spawn(&mut self) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        self.last_id += 1;
+        let id = WorkerId(self.last_id);
+        let setup = serde_json::to_vec(&self.config.worker_settings(id.0));
+        let started = setup
+            .map_err(io::Error::other)
+            .and_then(|setup| Ok((setup, spawn::spawn(&self.interpreter, self.slots())?)));
+        match started {
+            Ok((setup, started)) => {
+                let spawn::Started { child, bridge, board } = started;
+                telemetry::debug!("{id} started (pid {})", child.id());
+                let worker = Worker {
+                    child,
+                    started: Instant::now(),
+                    ready: None,
+                    draining: false,
+                    load_failed: None,
+                    exited: None,
+                    gone: None,
+                };
+                self.workers.insert(id, worker);
+                self.dispatcher.tell(Command::AddWorker { id, bridge, board, setup });
+            }
+            Err(why) => {
+                telemetry::error!("cannot start {id}: {why}");
+                self.follow(End::NeverReady);
+            }
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.config.threads as usize
+    }
+
+    pub(super) fn heard(&mut self, news: News) {
+        match news {
+            News::Ready(id) => {
+                self.policy.ready();
+                if let Some(worker) = self.workers.get_mut(&id) {
+                    let took = worker.started.elapsed().as_secs_f64();
+                    worker.ready = Some(Instant::now());
+                    telemetry::info!("{id} (pid {}) is ready after {took:.2} s", worker.child.id());
+                }
+            }
+            News::LoadFailed(id, text) => {
+                if let Some(worker) = self.workers.get_mut(&id) {
+                    worker.load_failed = Some(text);
+                }
+            }
+            News::WantsToLeave(id) => self.drain(id),
+            News::Gone(id, loss) => {
+                if let Some(worker) = self.workers.get_mut(&id) {
+                    worker.gone = Some(loss);
+                    if !worker.draining && worker.load_failed.is_none() && worker.exited.is_none() {
+                        // Without its bridge it is of no use. It may be ending by itself: then this changes nothing.
+                        kill(worker);
+                    }
+                }
+                self.bury(id);
+            }
+            News::Idle(counters) => self.idle(counters),
+            News::GivenUp(0) => {}
+            News::GivenUp(answered) => {
+                telemetry::warn!("{answered} request(s) were answered 503 or cut off");
+            }
+            News::Failed(why) => {
+                telemetry::error!("the dispatcher cannot go on: {why}");
+                self.fail(super::Exit::Internal);
+            }
+        }
+    }
+
+    pub(super) fn drain(&mut self, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        worker.draining = true;
+        if worker.ready.is_some() {
+            self.dispatcher.tell(Command::DrainWorker(id));
+        } else {
+            // It is busy loading and has begun nothing.
+            kill(worker);
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        let mut ended = Vec::new();
+        for (id, worker) in self.workers.iter_mut().filter(|(_, w)| w.exited.is_none()) {
+            match worker.child.try_wait() {
+                Ok(Some(status)) => {
+                    worker.exited = Some(status);
+                    ended.push(*id);
+                }
+                Ok(None) => {}
+                Err(why) => telemetry::error!("cannot wait for {id}: {why}"),
+            }
+        }
+        for id in ended {
+            self.dispatcher.tell(Command::WorkerExited(id));
+            self.bury(id);
+        }
+    }
+
+    /// A worker whose process has ended and whose requests have been seen to is history.
+    fn bury(&mut self, id: WorkerId) {
+        let done = self.workers.get(&id).is_some_and(|w| w.exited.is_some() && w.gone.is_some());
+        if !done {
+            return;
+        }
+        let Some(worker) = self.workers.remove(&id) else { return };
+        let (Some(status), Some(loss)) = (worker.exited, worker.gone) else { return };
+        let pid = worker.child.id();
+        let how = describe(status);
+        if let Some(text) = &worker.load_failed {
+            telemetry::error_block(
+                &format!("{id} (pid {pid}): the application did not load"),
+                text,
+            );
+            self.follow(End::LoadFailed);
+        } else if let Some(ready) = worker.ready {
+            let asked = worker.draining || self.phase != Phase::Running;
+            if asked && loss.begun + loss.put_back == 0 {
+                telemetry::info!("{id} (pid {pid}) has ended ({how})");
+            } else {
+                telemetry::error!(
+                    "{id} (pid {pid}) died ({how}): {} request(s) it had begun got 502 or were cut \
+                     off, {} it had not begun go to another worker",
+                    loss.begun,
+                    loss.put_back,
+                );
+            }
+            self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
+        } else if worker.draining || self.phase != Phase::Running {
+            telemetry::debug!("{id} (pid {pid}) was ended while it was loading");
+        } else {
+            telemetry::error!("{id} (pid {pid}) ended before the application was loaded ({how})");
+            self.follow(End::NeverReady);
+        }
+    }
+
+    fn follow(&mut self, end: End) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let others = self.workers.len();
+        match self.policy.judge(end, others, self.config.keep_alive) {
+            Verdict::GoOn => telemetry::warn!("{others} worker(s) left"),
+            Verdict::Replace(delay) => {
+                if !delay.is_zero() {
+                    telemetry::warn!("the next worker starts in {:.1} s", delay.as_secs_f64());
+                }
+                self.replacements.push(Instant::now() + delay);
+            }
+            Verdict::Stop(exit) => {
+                telemetry::error!("cannot go on (exit code {})", exit.code());
+                self.fail(exit);
+            }
+        }
+    }
+}
+
+pub(super) fn kill(worker: &mut Worker) {
+    if worker.exited.is_none() {
+        // It fails only for a process that has ended already.
+        let _ = worker.child.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => {
+            let name = Signal::try_from(signal).map_or("unknown", Signal::as_str);
+            format!("killed by signal {signal}, {name}")
+        }
+        _ => status.to_string(),
+    }
+}

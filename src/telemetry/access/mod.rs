@@ -1,0 +1,12 @@
+//! The access log: one line for each request, in Apache's combined format.
+//!
+//! [`line()`] renders a line where the request was served, [`AccessLog`] writes lines where the instance has time for it.
+//! No byte that a client chose can end a line, leave its field or reach a terminal; nothing here waits for a reader.
+
+mod line;
+mod log;
+
+pub use line::AccessFields;
+pub use line::line;
+pub use log::AccessLog;
+pub use log::AccessLogError;

@@ -1,0 +1,170 @@
+//! The worker process, but for Python: its end of the bridge, its queue, and what a slot needs to serve a request.
+//!
+//! Threads here: the *reader* takes frames from the bridge and prepares requests; the *flusher* joins the frames of
+//! several slots into one write; neither ever touches Python. Slots are Python threads that call [`Worker::next`] and
+//! answer through an [`Out`]. Wherever a slot may wait it does so through [`Wait`], so that the interpreter is free
+//! meanwhile.
+//!
+//! What holds whatever happens: each request taken gets exactly one end frame or is given back, also if the code
+//! between panics.
+
+mod control;
+mod flusher;
+mod out;
+mod outbox;
+mod reader;
+mod start;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use crossbeam_channel::Receiver;
+use crossbeam_channel::TryRecvError;
+use nix::time::ClockId;
+
+use crate::bridge::Board;
+use crate::bridge::Kind;
+use crate::bridge::Ticket;
+use crate::wsgi::environ::Refused;
+use crate::wsgi::environ::Request;
+
+pub use control::Control;
+pub use out::Out;
+pub use outbox::Outbox;
+pub use start::OpenError;
+
+/// How a slot waits: with the interpreter released, if it holds one.
+pub trait Wait {
+    /// Runs `blocking`, which may take its time.
+    fn wait(&self, blocking: &mut (dyn FnMut() + Send));
+}
+
+/// Waits where no interpreter is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Bare;
+
+impl Wait for Bare {
+    fn wait(&self, blocking: &mut (dyn FnMut() + Send)) {
+        blocking();
+    }
+}
+
+/// A request on its way from the reader to a slot.
+#[derive(Debug)]
+struct Item {
+    ticket: Ticket,
+    control: Arc<Control>,
+    work: Work,
+    when: SystemTime,
+}
+
+/// What is to be done for a request.
+pub type Work = Result<Box<Request>, Box<Refused>>;
+
+/// What all threads of a worker share.
+#[derive(Debug)]
+struct Shared {
+    outbox: Arc<Outbox>,
+    board: Board,
+    /// The instance is gone: begin nothing more.
+    orphan: AtomicBool,
+    leaving: AtomicBool,
+}
+
+/// A worker's end of the bridge.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    queue: Receiver<Item>,
+}
+
+/// A request that a slot has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// What to do.
+    pub work: Work,
+    /// Where the answer goes.
+    pub out: Out,
+    /// When the request came in.
+    pub when: SystemTime,
+}
+
+impl Worker {
+    /// Tells the instance that the application is loaded.
+    pub fn ready(&self) {
+        self.tell(Kind::Ready, b"");
+    }
+
+    /// Tells the instance why the application is not loaded.
+    pub fn load_failed(&self, traceback: &str) {
+        let mut end = traceback.len().min(crate::bridge::frame::MAX_FROM_WORKER);
+        while !traceback.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.tell(Kind::LoadFailed, &traceback.as_bytes()[..end]);
+    }
+
+    /// Asks the instance, once, to be drained.
+    pub fn leave(&self) {
+        if !self.shared.leaving.swap(true, Ordering::Relaxed) {
+            self.tell(Kind::Leaving, b"");
+        }
+    }
+
+    fn tell(&self, kind: Kind, payload: &[u8]) {
+        let mut frame = Vec::new();
+        crate::bridge::frame::put(&mut frame, kind, 0, Ticket(0), payload);
+        self.shared.outbox.append(&frame);
+        self.shared.outbox.flush(&Bare);
+    }
+
+    /// The next request for slot `slot` (from 0), begun: it stands on the board. `None` when there will be no more.
+    pub fn next(&self, slot: usize, wait: &impl Wait) -> Option<Begun> {
+        loop {
+            let item = match self.queue.try_recv() {
+                Ok(item) => {
+                    // There is more to do at once: what was just answered can be joined with what follows.
+                    self.shared.outbox.soon();
+                    Some(item)
+                }
+                Err(TryRecvError::Disconnected) => None,
+                Err(TryRecvError::Empty) => {
+                    self.shared.outbox.flush(wait);
+                    let mut item = None;
+                    wait.wait(&mut || item = self.queue.recv().ok());
+                    item
+                }
+            };
+            let Some(item) = item else {
+                self.shared.outbox.flush(wait);
+                return None;
+            };
+            // Recalled ones are done with; of a dead instance nobody takes an answer.
+            if self.shared.orphan.load(Ordering::Relaxed) || !item.control.claim() {
+                continue;
+            }
+            let began = now_ns();
+            self.shared.board.begin(slot, item.ticket, began);
+            let out = Out::new(Arc::clone(&self.shared), item.control, item.ticket, slot, began);
+            return Some(Begun { work: item.work, out, when: item.when });
+        }
+    }
+
+    /// Writes out what is left. For the end, when all slots have ended.
+    pub fn finish(&self) {
+        self.shared.outbox.finish();
+    }
+}
+
+/// The monotonic clock, in nanoseconds; both ends of the bridge read the same one.
+fn now_ns() -> u64 {
+    nix::time::clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
+        let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
+        seconds * 1_000_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The reader: takes many frames with one read, and makes requests of them before any slot is busy with them.
+//!
+//! It runs without the interpreter and never waits for a slot. When the instance is gone it lets running requests end,
+//! and ends the process by force if they do not.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+
+use crossbeam_channel::Sender;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::bridge::Frame;
+use crate::bridge::Inbox;
+use crate::bridge::Kind;
+use crate::bridge::Ticket;
+use crate::bridge::frame;
+use crate::proto::Envelope;
+use crate::telemetry::Limited;
+use crate::wsgi::environ;
+use crate::wsgi::environ::Refused;
+use crate::wsgi::environ::Rules;
+use crate::wsgi::environ::Why;
+
+use super::Control;
+use super::Item;
+use super::Shared;
+use super::Work;
+
+/// What the reader owns.
+pub(super) struct Reader {
+    pub(super) bridge: RawFd,
+    pub(super) shared: Arc<Shared>,
+    /// Gone once no more requests come: slots end when they have emptied it.
+    pub(super) queue: Option<Sender<Item>>,
+    pub(super) rules: Rules,
+    /// What acks and notices are about.
+    pub(super) controls: HashMap<Ticket, Arc<Control>>,
+    pub(super) sweep_at: usize,
+    pub(super) grace: Duration,
+    pub(super) limits: Limits,
+}
+
+/// Brakes for what a client could make us log.
+#[derive(Default)]
+pub(super) struct Limits {
+    refused: Limited,
+    underscore: Limited,
+}
+
+impl Reader {
+    /// Requests that are over are forgotten when so many are known.
+    pub(super) const SWEEP: usize = 256;
+
+    /// Runs until the bridge ends, and then to the end of the process.
+    pub(super) fn run(mut self, mut inbox: Inbox) {
+        super::start::block_signals();
+        loop {
+            match self.frames(&mut inbox) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    crate::telemetry::error!("the bridge brings no frames: {error}");
+                    break;
+                }
+            }
+            match super::start::read(self.bridge, &mut inbox) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        self.orphan();
+    }
+
+    /// Takes all frames that are there. False if one of them has no business here.
+    fn frames(&mut self, inbox: &mut Inbox) -> Result<bool, frame::FrameError> {
+        while let Some(frame) = inbox.next()? {
+            match frame.kind {
+                Kind::Request => self.request(frame),
+                Kind::Gone => self.with(frame.ticket, Control::leave),
+                Kind::Ack => {
+                    let bytes = frame.number().unwrap_or(0);
+                    self.with(frame.ticket, |control| control.ack(bytes));
+                }
+                Kind::Recall => self.recall(frame.ticket),
+                Kind::Drain => self.queue = None,
+                kind => {
+                    crate::telemetry::error!("the bridge brings a {kind:?} frame to a worker");
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn with(&self, ticket: Ticket, act: impl FnOnce(&Control)) {
+        // Of a request that is over the instance may not know yet.
+        if let Some(control) = self.controls.get(&ticket) {
+            act(control);
+        }
+    }
+
+    fn recall(&mut self, ticket: Ticket) {
+        if self.controls.get(&ticket).is_some_and(|control| control.recall()) {
+            self.controls.remove(&ticket);
+            let mut out = Vec::new();
+            frame::put(&mut out, Kind::Recalled, 0, ticket, b"");
+            self.shared.outbox.append(&out);
+            self.shared.outbox.soon();
+        }
+    }
+
+    fn request(&mut self, frame: Frame<'_>) {
+        let ticket = frame.ticket;
+        let work = self.prepare(frame.payload);
+        let control = Arc::new(Control::default());
+        if self.controls.len() >= self.sweep_at {
+            self.controls.retain(|_, control| !control.is_past());
+            self.sweep_at = Self::SWEEP.max(2 * self.controls.len());
+        }
+        self.controls.insert(ticket, Arc::clone(&control));
+        let item = Item { ticket, control, work, when: SystemTime::now() };
+        let refused = match &self.queue {
+            Some(queue) => queue.send(item).is_err(),
+            None => true,
+        };
+        if refused {
+            // After a drain, or with all slots ended: it goes back, for no one here will answer it.
+            self.recall(ticket);
+        }
+    }
+
+    fn prepare(&mut self, message: &[u8]) -> Work {
+        let work = match Envelope::parse(message) {
+            Ok(envelope) => environ::prepare(&envelope, &self.rules).map(Box::new),
+            Err(error) => Err(Box::new(Refused::unread(Why::Message(error)))),
+        };
+        match &work {
+            Ok(request) if request.dropped > 0 => {
+                if let Some(held) = self.limits.underscore.allow(Instant::now()) {
+                    crate::telemetry::warn!(
+                        "{} request header(s) with an underscore left out{held}",
+                        request.dropped
+                    );
+                }
+            }
+            Err(refused) if refused.why != Why::Outside => {
+                if let Some(held) = self.limits.refused.allow(Instant::now()) {
+                    let status = refused.why.status();
+                    crate::telemetry::warn!("request refused with {status}: {}{held}", refused.why);
+                }
+            }
+            _ => {}
+        }
+        work
+    }
+
+    /// The instance has gone.
+    fn orphan(mut self) {
+        self.shared.orphan.store(true, Ordering::Relaxed);
+        self.queue = None;
+        self.shared.outbox.give_up();
+        for control in self.controls.values() {
+            control.leave();
+        }
+        std::thread::sleep(self.grace);
+        // Nobody is left who could do it.
+        crate::telemetry::error!(
+            "still busy {:?} after the instance has gone: ending by force",
+            self.grace
+        );
+        let _ = nix::sys::signal::kill(Pid::this(), Signal::SIGKILL);
+    }
+}

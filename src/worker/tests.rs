@@ -1,0 +1,1 @@
+//! A worker against an instance played by the test.

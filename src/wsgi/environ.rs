@@ -1,0 +1,428 @@
+//! From a Mongrel2 request to the values of an environ: bytes for each key, in one piece of memory, ready to become
+//! Python strings. `docs/wsgi.md` has the table of keys.
+//!
+//! Only the front end's own upper-case keys are believed (protocol section 2.2). What a client sent either gets an
+//! `HTTP_` key, which cannot collide with any other, or is left out, or the request is refused.
+
+use std::ops::Range;
+
+use crate::http::framing::Asked;
+use crate::http::framing::Version;
+use crate::http::framing::Wish;
+use crate::http::head::is_token;
+use crate::proto::Envelope;
+use crate::proto::Headers;
+use crate::proto::ParseError;
+use crate::proto::Value;
+
+use super::host;
+use super::length;
+use super::length::LengthError;
+use super::names::Name;
+use super::names::put_header_key;
+use super::target;
+
+/// What becomes of a client header with `_` in its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Underscore {
+    /// Left out, and counted.
+    Drop,
+    /// The request is refused.
+    Refuse,
+    /// Kept, unless the same name with `-` is there too.
+    Allow,
+}
+
+/// The settings that an environ depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// What the application is mounted at, without a slash at its end.
+    pub script_name: Vec<u8>,
+    /// `SERVER_NAME`, whatever the Host header says.
+    pub server_name: Option<Vec<u8>>,
+    /// Headers with `_`.
+    pub underscore: Underscore,
+}
+
+/// Why a request does not reach the application.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    /// The message is no request that can be read.
+    #[error("malformed message: {0}")]
+    Message(#[from] ParseError),
+    /// The front end left out one of its own keys.
+    #[error("no {0} in the message")]
+    Missing(&'static str),
+    /// A header name that is no HTTP token, such as Mongrel2 lets through (protocol section 2.2).
+    #[error("header name that is no token")]
+    HeaderName,
+    /// CR, LF or NUL in a value.
+    #[error("control character in a header value")]
+    HeaderValue,
+    /// A header name with `_`, where the settings refuse it.
+    #[error("header name with an underscore")]
+    Underscore,
+    /// A second value of a header that has one.
+    #[error("more than one {0} header")]
+    Twice(&'static str),
+    /// The Host header is no host.
+    #[error("host header that is no host")]
+    Host,
+    /// The target is neither a path nor `*`.
+    #[error("target that is no path")]
+    Path,
+    /// See [`LengthError`].
+    #[error(transparent)]
+    Length(#[from] LengthError),
+    /// The path lies outside the mount point.
+    #[error("path outside of the mount point")]
+    Outside,
+}
+
+impl Why {
+    /// The status that such a request gets.
+    pub fn status(&self) -> u16 {
+        match self {
+            Why::Outside => 404,
+            Why::Length(LengthError::Coding) => 501,
+            _ => 400,
+        }
+    }
+
+    /// Whether the connection may go on: only if there is no doubt where the next request begins.
+    pub fn may_keep(&self) -> bool {
+        *self == Why::Outside
+    }
+}
+
+/// A request that is not for the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub why: Why,
+    /// As much of it as was understood.
+    pub request: Request,
+}
+
+impl Refused {
+    /// A message of which nothing could be read.
+    pub fn unread(why: Why) -> Refused {
+        Refused { why, request: Request::new(0) }
+    }
+}
+
+/// The key of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    /// A well-known one.
+    Name(Name),
+    /// Any other header's.
+    Header(Span),
+}
+
+/// A piece of a request's text.
+type Span = Range<usize>;
+
+/// A request, ready for the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    text: Vec<u8>,
+    values: Vec<(Key, Span)>,
+    /// What the framing of the response depends on.
+    pub asked: Asked,
+    /// The body.
+    pub body: Vec<u8>,
+    /// How many headers with `_` were left out.
+    pub dropped: usize,
+}
+
+impl Request {
+    fn new(capacity: usize) -> Request {
+        Request {
+            text: Vec::with_capacity(capacity),
+            values: Vec::with_capacity(32),
+            // Until more is known: what is safe to answer anyone.
+            asked: Asked { head: false, version: Version::Http10, wish: Wish::Close },
+            body: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// Every key and value. No key comes twice, unless [`Underscore::Allow`] lets two names become one key.
+    pub fn iter(&self) -> impl Iterator<Item = (Spelled<'_>, &[u8])> {
+        self.values.iter().map(|(key, value)| {
+            let key = match key {
+                Key::Name(name) => Spelled::Name(*name),
+                Key::Header(span) => Spelled::Header(&self.text[span.clone()]),
+            };
+            (key, &self.text[value.clone()])
+        })
+    }
+
+    /// The value of a well-known key.
+    pub fn get(&self, name: Name) -> Option<&[u8]> {
+        let found = self.values.iter().find(|(key, _)| *key == Key::Name(name));
+        found.map(|(_, value)| &self.text[value.clone()])
+    }
+
+    fn put(&mut self, name: Name, value: &[u8]) {
+        let span = self.span(value);
+        self.values.push((Key::Name(name), span));
+    }
+
+    fn span(&mut self, text: &[u8]) -> Span {
+        let start = self.text.len();
+        self.text.extend_from_slice(text);
+        start..self.text.len()
+    }
+
+    /// Appends the texts of a value, each without blanks at its end, which are no part of it (RFC 9110 section 5.5).
+    fn span_joined(&mut self, value: &Value<'_>, separator: &[u8]) -> Result<Span, Why> {
+        let start = self.text.len();
+        for (at, text) in value.iter().enumerate() {
+            if at > 0 {
+                self.text.extend_from_slice(separator);
+            }
+            let text = trim(text);
+            if text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+                return Err(Why::HeaderValue);
+            }
+            self.text.extend_from_slice(text);
+        }
+        Ok(start..self.text.len())
+    }
+}
+
+/// A key as bytes or as its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spelled<'a> {
+    /// A well-known one.
+    Name(Name),
+    /// Any other, spelled out.
+    Header(&'a [u8]),
+}
+
+/// Makes a request of a message.
+///
+/// # Errors
+/// What could be understood comes back with the reason, for the access log and for a `HEAD` that must get no body.
+pub fn prepare(envelope: &Envelope<'_>, rules: &Rules) -> Result<Request, Box<Refused>> {
+    let mut request = Request::new(1024);
+    match envelope.headers().map_err(Why::from).and_then(|headers| {
+        let found = Found::look(&headers, &mut request)?;
+        fill(&mut request, envelope, &headers, &found, rules)
+    }) {
+        Ok(()) => Ok(request),
+        Err(why) => Err(Box::new(Refused { why, request })),
+    }
+}
+
+/// What a first look over the dictionary finds.
+struct Found<'h> {
+    version: &'h [u8],
+    scheme: &'h [u8],
+    query: &'h [u8],
+    pattern: &'h [u8],
+    host: Option<&'h Value<'h>>,
+    length: Option<&'h Value<'h>>,
+    coding: Option<&'h Value<'h>>,
+}
+
+impl<'h> Found<'h> {
+    /// Looks, and notes in `request` what the log wants to know even of a request that is refused.
+    fn look(headers: &'h Headers<'_>, request: &mut Request) -> Result<Found<'h>, Why> {
+        let (mut method, mut uri, mut remote) = (None, None, None);
+        let mut version = None;
+        let mut found = Found {
+            version: b"",
+            scheme: b"http",
+            query: b"",
+            pattern: b"",
+            host: None,
+            length: None,
+            coding: None,
+        };
+        let mut wish = Wish::None;
+        for (name, value) in headers.iter() {
+            match name {
+                b"METHOD" => method = value.single(),
+                b"VERSION" => version = value.single(),
+                b"URI" => uri = value.single(),
+                b"REMOTE_ADDR" => remote = value.single(),
+                b"URL_SCHEME" => found.scheme = value.single().unwrap_or(found.scheme),
+                b"QUERY" => found.query = value.single().unwrap_or_default(),
+                b"PATTERN" => found.pattern = value.single().unwrap_or_default(),
+                b"host" => found.host = Some(value),
+                b"content-length" => found.length = Some(value),
+                b"transfer-encoding" => found.coding = Some(value),
+                b"connection" => wish = value.iter().fold(wish, Wish::and),
+                _ => {}
+            }
+        }
+        // RFC 3875 section 4.1.8: always there, even if nothing is known.
+        request.put(Name::RemoteAddr, remote.unwrap_or_default());
+        let Some(method) = method else { return Err(Why::Missing("METHOD")) };
+        request.put(Name::Method, method);
+        if let Some(uri) = uri {
+            request.put(Name::RequestUri, uri);
+        }
+        let Some(version) = version else { return Err(Why::Missing("VERSION")) };
+        request.put(Name::ServerProtocol, version);
+        found.version = version;
+        let old = version == b"HTTP/1.0";
+        request.asked = Asked {
+            head: method == b"HEAD",
+            version: if old { Version::Http10 } else { Version::Http11 },
+            wish,
+        };
+        Ok(found)
+    }
+}
+
+fn fill(
+    request: &mut Request,
+    envelope: &Envelope<'_>,
+    headers: &Headers<'_>,
+    found: &Found<'_>,
+    rules: &Rules,
+) -> Result<(), Why> {
+    let host = match found.host {
+        Some(host) => trim(host.single().ok_or(Why::Twice("host"))?),
+        None => b"",
+    };
+    put_server(request, host, found.scheme, rules)?;
+    put_path(request, envelope.path, host, rules)?;
+    request.put(Name::QueryString, found.query);
+    request.put(Name::UrlScheme, found.scheme);
+    request.put(Name::Sender, envelope.sender);
+    request.put(Name::ConnectionId, itoa::Buffer::new().format(envelope.conn.0).as_bytes());
+    request.put(Name::Route, found.pattern);
+    if request.get(Name::RequestUri).is_none() {
+        request.put(Name::RequestUri, envelope.path);
+    }
+    let uri = request.values.iter().find(|(key, _)| *key == Key::Name(Name::RequestUri));
+    if let Some(span) = uri.map(|(_, span)| span.clone()) {
+        request.values.push((Key::Name(Name::RawUri), span));
+    }
+    let came = envelope.body.len() as u64;
+    if found.version == b"HTTP/1.0" && found.coding.is_some() {
+        return Err(LengthError::Coding.into());
+    }
+    if let Some(length) = length::check(found.length, found.coding, came)? {
+        request.put(Name::ContentLength, itoa::Buffer::new().format(length).as_bytes());
+    }
+    for (name, value) in headers.iter() {
+        put_header(request, headers, name, value, rules.underscore)?;
+    }
+    request.body = envelope.body.to_vec();
+    Ok(())
+}
+
+/// `SERVER_NAME` and `SERVER_PORT`: never empty (PEP 3333, "environ Variables").
+fn put_server(request: &mut Request, host: &[u8], scheme: &[u8], rules: &Rules) -> Result<(), Why> {
+    let host = if host.is_empty() { None } else { Some(host::split(host).ok_or(Why::Host)?) };
+    let name = rules.server_name.as_deref().or(host.map(|host| host.name));
+    request.put(Name::ServerName, name.unwrap_or(b"localhost"));
+    let port = host.and_then(|host| host.port).unwrap_or(if scheme == b"https" { 443 } else { 80 });
+    request.put(Name::ServerPort, itoa::Buffer::new().format(port).as_bytes());
+    Ok(())
+}
+
+/// `SCRIPT_NAME` and `PATH_INFO`: together the decoded path.
+fn put_path(request: &mut Request, path: &[u8], host: &[u8], rules: &Rules) -> Result<(), Why> {
+    // `OPTIONS *` asks about the server, so it lies below no mount point.
+    if path == b"*" {
+        request.put(Name::ScriptName, b"");
+        request.put(Name::PathInfo, b"*");
+        return Ok(());
+    }
+    let path = target::without_authority(path, host);
+    if path.first() != Some(&b'/') {
+        return Err(Why::Path);
+    }
+    let start = request.text.len();
+    target::decode(&mut request.text, path);
+    let end = request.text.len();
+    let at = target::below(&request.text[start..end], &rules.script_name).ok_or(Why::Outside)?;
+    request.values.push((Key::Name(Name::ScriptName), start..start + at));
+    request.values.push((Key::Name(Name::PathInfo), start + at..end));
+    Ok(())
+}
+
+/// One entry of the dictionary that may be a client's header.
+fn put_header(
+    request: &mut Request,
+    headers: &Headers<'_>,
+    name: &[u8],
+    value: &Value<'_>,
+    underscore: Underscore,
+) -> Result<(), Why> {
+    if let Some(known) = Name::of_header(name) {
+        let separator: &[u8] = match known {
+            Name::ContentLength => return Ok(()),
+            Name::ContentType if value.single().is_none() => {
+                return Err(Why::Twice("content-type"));
+            }
+            // RFC 6265 section 5.4: one header, `; ` between the pairs.
+            Name::Cookie => b"; ",
+            _ => b", ",
+        };
+        let span = request.span_joined(value, separator)?;
+        request.values.push((Key::Name(known), span));
+        return Ok(());
+    }
+    // Clients' names come in lower case: this is one of the front end's own.
+    if name.iter().any(u8::is_ascii_uppercase) {
+        return Ok(());
+    }
+    if !is_token(name) {
+        return Err(Why::HeaderName);
+    }
+    match name {
+        // The body is decoded already; an application that reads this would decode it again.
+        b"transfer-encoding"
+        // Would become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385 and its kin).
+        | b"proxy"
+        // The client may have written these (protocol section 6.3).
+        | b"x-mongrel2-upload-start"
+        | b"x-mongrel2-upload-done" => return Ok(()),
+        _ => {}
+    }
+    if name.contains(&b'_') {
+        match underscore {
+            Underscore::Refuse => return Err(Why::Underscore),
+            Underscore::Allow if !is_shadow(headers, name) => {}
+            Underscore::Allow | Underscore::Drop => {
+                request.dropped += 1;
+                return Ok(());
+            }
+        }
+    }
+    let start = request.text.len();
+    put_header_key(&mut request.text, name);
+    let key = start..request.text.len();
+    let span = request.span_joined(value, b", ")?;
+    request.values.push((Key::Header(key), span));
+    Ok(())
+}
+
+/// Whether a name with `_` would take the place of a header that must not be had so.
+fn is_shadow(headers: &Headers<'_>, name: &[u8]) -> bool {
+    let twin: Vec<u8> = name.iter().map(|&b| if b == b'_' { b'-' } else { b }).collect();
+    matches!(twin.as_slice(), b"content-length" | b"content-type" | b"transfer-encoding")
+        || headers.get(&twin).is_some()
+}
+
+/// Without the blanks at either end.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What each fuzz target does with its input: read it, and hold every promise of `proto` that can be checked then.
+//!
+//! The targets in `fuzz_targets/` and the replay in `tests/it` share these functions, so that a stable toolchain runs
+//! the very same checks. They assert; they never judge whether an input should have been accepted, except where
+//! another reader (`serde_json`) knows.
+
+use lurcher::proto::headers::MAX_VALUES;
+use lurcher::proto::netstring::{self, Netstring};
+use lurcher::proto::reply::{MAX_TARGETS, put_reply_many};
+use lurcher::proto::tnetstring::Item;
+use lurcher::proto::{
+    Envelope, Fault, HeaderBlock, Headers, Message, Reply, SenderUuid, classify, upload_paths,
+};
+
+/// The input is a whole request message.
+pub(crate) fn request(data: &[u8]) {
+    let envelope = match Envelope::parse(data) {
+        Ok(envelope) => envelope,
+        Err(error) => {
+            assert!(error.at <= data.len(), "{error}");
+            return;
+        }
+    };
+    SenderUuid::try_from(envelope.sender).expect("a sender that was read is a sender");
+    let (block, tag) = match envelope.headers {
+        HeaderBlock::Json(block) => (block, b','),
+        HeaderBlock::Tnet(block) => (block, b'}'),
+    };
+    let mut end = vec![b' '];
+    end.extend_from_slice(envelope.path);
+    end.push(b' ');
+    netstring::put(&mut end, block, tag);
+    netstring::put(&mut end, envelope.body, b',');
+    assert!(data.ends_with(&end), "the message is its fields");
+
+    let headers = match envelope.headers() {
+        Ok(headers) => headers,
+        Err(error) => {
+            assert!(error.at <= block.len(), "{error}");
+            assert_eq!(error.address.expect("sender and id were read").1, envelope.conn);
+            return;
+        }
+    };
+    let message = classify(&envelope, &headers);
+    if envelope.looks_plain() {
+        assert_eq!(message, Message::Http, "looks plain and is not");
+    }
+    if message == Message::UploadDone {
+        let paths = upload_paths(&headers).expect("a finished upload has its paths");
+        assert_eq!(Some(paths.start), paths.done);
+    }
+}
+
+/// The input is a header block, read in both forms.
+pub(crate) fn headers(data: &[u8]) {
+    for block in [HeaderBlock::Json(data), HeaderBlock::Tnet(data)] {
+        match Headers::parse(block) {
+            Ok(headers) => sound(&headers, data),
+            Err(error) => assert!(error.at <= data.len(), "{error}"),
+        }
+    }
+    same_as_serde_json(data);
+}
+
+/// No name twice, and no more bytes or values than the input can have held.
+fn sound(headers: &Headers<'_>, data: &[u8]) {
+    let mut bytes = 0;
+    let mut values = 0;
+    for (name, value) in headers.iter() {
+        assert!(std::ptr::eq(headers.get(name).expect("listed"), value), "name listed twice");
+        bytes += name.len() + value.iter().map(<[u8]>::len).sum::<usize>();
+        values += value.iter().count();
+    }
+    assert!(bytes <= data.len());
+    assert!(values <= MAX_VALUES && 2 * values <= data.len());
+    assert!(4 * headers.len() <= data.len());
+}
+
+/// Wherever the input is JSON, the two readers agree.
+fn same_as_serde_json(data: &[u8]) {
+    use serde_json::Value as Json;
+    let Ok(json) = serde_json::from_slice::<Json>(data) else { return };
+    let ours = Headers::parse(HeaderBlock::Json(data));
+    let Json::Object(object) = json else {
+        assert!(ours.is_err(), "not an object");
+        return;
+    };
+    let texts = |value: &Json| match value {
+        Json::String(text) => Some(vec![text.clone()]),
+        Json::Array(items) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    match ours {
+        Ok(headers) => {
+            // A wrong type may stand in an entry that a later one of the same name replaces, but not in `object`.
+            assert_eq!(headers.len(), object.len());
+            for (name, value) in &object {
+                let ours = headers.get(name.as_bytes()).expect("key is there");
+                let texts = texts(value).expect("only texts are accepted");
+                assert_eq!(ours.single().is_some(), value.is_string());
+                assert!(ours.iter().eq(texts.iter().map(String::as_bytes)), "{name}");
+            }
+        }
+        // The type that is complained of may be that of an entry replaced by a later one.
+        Err(error) => assert!(
+            matches!(error.what, Fault::Type | Fault::TooMany),
+            "{error} in {}",
+            data.escape_ascii()
+        ),
+    }
+}
+
+/// The input is one tnetstring.
+pub(crate) fn tnetstring(data: &[u8]) {
+    match Item::parse(data) {
+        Ok(item) => {
+            let mut again = Vec::new();
+            item.put(&mut again);
+            assert!(again.len() <= data.len(), "only numbers have longer forms");
+            assert_eq!(Item::parse(&again).as_ref(), Ok(&item));
+        }
+        Err(error) => assert!(error.at <= data.len(), "{error}"),
+    }
+}
+
+/// The input is a run of netstrings, whatever their tags.
+pub(crate) fn netstring(data: &[u8]) {
+    let mut rest = data;
+    while !rest.is_empty() {
+        match Netstring::split(rest) {
+            Ok(element) => {
+                let mut again = Vec::new();
+                netstring::put(&mut again, element.payload, element.tag);
+                again.extend_from_slice(element.rest);
+                assert_eq!(again, rest);
+                rest = element.rest;
+            }
+            Err(error) => {
+                assert!(error.at <= rest.len(), "{error}");
+                return;
+            }
+        }
+    }
+}
+
+/// The input is a reply.
+pub(crate) fn reply(data: &[u8]) {
+    let reply = match Reply::parse(data) {
+        Ok(reply) => reply,
+        Err(error) => {
+            assert!(error.at <= data.len(), "{error}");
+            return;
+        }
+    };
+    assert!((1..=MAX_TARGETS).contains(&reply.targets.len()));
+    assert!(data.ends_with(reply.payload));
+    let Ok(sender) = SenderUuid::try_from(reply.sender) else { return };
+    assert!(sender.is_reply_safe());
+    if !reply.extended {
+        let mut again = Vec::new();
+        put_reply_many(&mut again, &sender, &reply.targets, reply.payload).expect("it was read");
+        assert_eq!(Reply::parse(&again).as_ref(), Ok(&reply));
+    }
+}
+
+/// All of them on one input.
+pub(crate) fn run_all(data: &[u8]) {
+    request(data);
+    headers(data);
+    tnetstring(data);
+    netstring(data);
+    reply(data);
+}
