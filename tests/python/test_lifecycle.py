@@ -19,6 +19,20 @@ def forwarded(front: FrontEnd) -> int:
     return (front.directory / "logs/access.log").read_bytes().count(b"/number/")
 
 
+def wait_for_instances(front: FrontEnd, pids: set[int]) -> None:
+    """Until all of them have answered.
+
+    On one connection: Mongrel2 deals the notice that a client is gone like a request, so that with two instances and a
+    connection for each request one of them would get all requests and the other all notices.
+    """
+    with Client(front.port, 60) as client:
+        wait_for(
+            f"{pids} to answer",
+            lambda: {client.get("/who").json()["ppid"] for _ in range(2 * len(pids))} == pids,
+            30,
+        )
+
+
 def begun(stage: Stage) -> int:
     return sum(line.startswith("begun ") for line in stage.record())
 
@@ -188,7 +202,7 @@ def test_without_a_front_end_it_waits_and_says_so_once(stage: Stage) -> None:
     front = stage.mongrel2()
     front.stop()
     lurcher = stage.lurcher(*front.options)
-    lurcher.wait_for_err(front.links[0].send_spec.removeprefix("tcp://"))
+    lurcher.wait_for_err(front.links[0].recv_spec)
     lurcher.wait_for_workers(1)
     with pytest.raises(AssertionError):
         lurcher.wait_exit(4)
