@@ -35,6 +35,8 @@ class Worker:
         """Tell the instance that the application cannot be loaded, and why."""
     def leave(self) -> None:
         """Ask the instance to be drained. Further calls do nothing."""
+    def abandon(self) -> None:
+        """Take no requests and answer none: for a process that the application has forked."""
     def run_slot(self, number: int, application: Callable[..., Any]) -> None:
         """Serve as slot `number` (from 0) until there are no more requests."""
     def finish(self) -> None:

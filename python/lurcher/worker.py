@@ -46,6 +46,7 @@ def main() -> int:
         return EXIT_INTERNAL
 
     wakeup = _Wakeup(worker)
+    os.register_at_fork(after_in_child=lambda: _forked(worker))
     application = _load(worker)
     if application is None:
         worker.finish()
@@ -69,6 +70,14 @@ def _load(worker: _native.Worker) -> Callable[..., Any] | None:
         return None
 
 
+def _forked(worker: _native.Worker) -> None:
+    """Make a process that the application has forked an ordinary one."""
+    worker.abandon()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class _Wakeup:
     """Lets the main thread wait without the interpreter, and yet run signal handlers at once.
 
@@ -77,6 +86,7 @@ class _Wakeup:
 
     def __init__(self, worker: _native.Worker) -> None:
         self._worker = worker
+        self._pid = os.getpid()
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
@@ -92,6 +102,11 @@ class _Wakeup:
         signal.signal(signal.SIGINT, self._nothing)
 
     def _terminate(self, signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:
+            # A process forked by the application, before it could be told that it is no worker.
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)
+            return
         self._worker.leave()
 
     def _nothing(self, signum: int, frame: FrameType | None) -> None:

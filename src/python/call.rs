@@ -58,7 +58,7 @@ fn whole<'py>(
     blocks: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
 ) -> PyResult<()> {
     let kept = blocks.map(bytes).collect::<PyResult<Vec<Bound<'py, PyBytes>>>>()?;
-    let pieces: Vec<&[u8]> = kept.iter().map(|block| block.as_bytes()).collect();
+    let pieces: Vec<&[u8]> = kept.iter().map(PyBytesMethods::as_bytes).collect();
     start.whole(py, &pieces).map(drop)
 }
 

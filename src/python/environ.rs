@@ -104,10 +104,10 @@ impl Environs {
 
 impl Known {
     fn value<'py>(&mut self, py: Python<'py>, name: Name, value: &[u8]) -> Bound<'py, PyString> {
-        if let Some((bytes, kept)) = &self.last {
-            if **bytes == *value {
-                return kept.bind(py).clone();
-            }
+        if let Some((bytes, kept)) = &self.last
+            && **bytes == *value
+        {
+            return kept.bind(py).clone();
         }
         let made = latin1(py, value);
         if name.repeats() && value.len() <= LONGEST_KEPT {

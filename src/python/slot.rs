@@ -56,12 +56,28 @@ pub(super) fn serve(
         memory: Vec::new(),
     };
     while let Some(begun) = worker.next(number, &Released(py)) {
-        // What a panic leaves behind is ended by the drop of its way out.
         if catch_unwind(AssertUnwindSafe(|| slot.answer(py, begun))).is_err() {
-            crate::telemetry::error!("a slot panicked in a request; it goes on with the next");
+            crate::telemetry::error!("a slot panicked after a request; it goes on with the next");
         }
     }
     Ok(())
+}
+
+/// Why an application gave no response.
+enum Failure {
+    Raised(PyErr),
+    /// A fault of ours.
+    Panicked,
+}
+
+/// Ends a request however its slot comes out of it, even if the application keeps its `start_response`.
+struct Settled<'a, 'py>(&'a StartResponse, Python<'py>);
+
+impl Drop for Settled<'_, '_> {
+    fn drop(&mut self) {
+        // Without an end so far, the way out ends the request when it is dropped.
+        drop(self.0.with(self.1, |exchange| exchange.out.take()));
+    }
 }
 
 impl Slot {
@@ -73,14 +89,12 @@ impl Slot {
             Err(refused) => &refused.request,
         };
         let exchange = Exchange { response: Response::new(request.asked), out: Some(out) };
-        let start = match Bound::new(py, StartResponse::new(exchange)) {
-            Ok(start) => start,
-            // Out of memory. The way out was dropped with the exchange, which has ended the request.
-            Err(_) => return,
-        };
+        // Fails without memory only. The way out was dropped with the exchange, which has ended the request.
+        let Ok(start) = Bound::new(py, StartResponse::new(exchange)) else { return };
         let this = start.get();
+        let settled = Settled(this, py);
         let failed = match &work {
-            Ok(request) => self.run(py, request, &start).err(),
+            Ok(request) => self.run_guarded(py, request, &start).err(),
             Err(_) => None,
         };
         let gone = failed.is_some() && this.is_gone(py);
@@ -98,13 +112,33 @@ impl Slot {
         if let Some(out) = this.with(py, |exchange| exchange.out.take()) {
             self.memory = out.end(&ending, &line, &Released(py));
         }
+        drop(settled);
         self.errors.get().finish();
-        if let Some(error) = failed.filter(|_| !gone) {
-            let title = format!("error in the application: {}", named(request));
-            crate::telemetry::error_block(&title, &trace::format(py, &error));
+        match failed {
+            Some(Failure::Raised(error)) if !gone => {
+                let title = format!("error in the application: {}", named(request));
+                crate::telemetry::error_block(&title, &trace::format(py, &error));
+            }
+            Some(Failure::Panicked) => {
+                crate::telemetry::error!("a slot panicked: {}", named(request));
+            }
+            _ => {}
         }
         if let Some(fault) = ending.fault {
             tell(request, &fault);
+        }
+    }
+
+    fn run_guarded(
+        &mut self,
+        py: Python<'_>,
+        request: &Request,
+        start: &Bound<'_, StartResponse>,
+    ) -> Result<(), Failure> {
+        match catch_unwind(AssertUnwindSafe(|| self.run(py, request, start))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Failure::Raised(error)),
+            Err(_) => Err(Failure::Panicked),
         }
     }
 
@@ -123,9 +157,10 @@ impl Slot {
 
 fn tell(request: &Request, fault: &Fault) {
     let named = named(request);
-    match fault {
-        Fault::Bodiless(_) => crate::telemetry::warn!("{fault}: {named}"),
-        _ => crate::telemetry::error!("{fault}: {named}"),
+    if matches!(fault, Fault::Bodiless(_)) {
+        crate::telemetry::warn!("{fault}: {named}");
+    } else {
+        crate::telemetry::error!("{fault}: {named}");
     }
 }
 

@@ -62,6 +62,11 @@ impl Worker {
         py.detach(|| self.worker.leave());
     }
 
+    /// For a process that the application has forked: it takes no requests and answers none.
+    fn abandon(&self) {
+        self.worker.abandon();
+    }
+
     /// Serves as slot `number` (from 0) until there are no more requests.
     fn run_slot(
         &self,

@@ -71,6 +71,8 @@ struct Shared {
     /// The instance is gone: begin nothing more.
     orphan: AtomicBool,
     leaving: AtomicBool,
+    /// This is a copy of the worker's process.
+    abandoned: AtomicBool,
 }
 
 /// A worker's end of the bridge.
@@ -113,6 +115,12 @@ impl Worker {
         }
     }
 
+    /// For a process that an application has forked off a slot: it must neither answer nor take requests.
+    pub fn abandon(&self) {
+        self.shared.abandoned.store(true, Ordering::Relaxed);
+        self.shared.outbox.abandon();
+    }
+
     fn tell(&self, kind: Kind, payload: &[u8]) {
         let mut frame = Vec::new();
         crate::bridge::frame::put(&mut frame, kind, 0, Ticket(0), payload);
@@ -123,6 +131,9 @@ impl Worker {
     /// The next request for slot `slot` (from 0), begun: it stands on the board. `None` when there will be no more.
     pub fn next(&self, slot: usize, wait: &impl Wait) -> Option<Begun> {
         loop {
+            if self.shared.abandoned.load(Ordering::Relaxed) {
+                return None;
+            }
             let item = match self.queue.try_recv() {
                 Ok(item) => {
                     // There is more to do at once: what was just answered can be joined with what follows.

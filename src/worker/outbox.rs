@@ -92,6 +92,9 @@ impl Outbox {
 
     /// Writes what is there, unless somebody is writing, who then takes it along.
     pub fn flush(&self, wait: &impl Wait) {
+        if self.is_broken() {
+            return;
+        }
         let mut state = self.lock();
         if state.writing || state.frames.is_empty() {
             return;
@@ -151,12 +154,17 @@ impl Outbox {
 
     /// The instance is gone.
     pub fn give_up(&self) {
-        self.broken.store(true, Ordering::Release);
+        self.abandon();
         drop(self.lock());
         self.change.notify_all();
     }
 
-    /// Whether it is.
+    /// Writes nothing more. Takes no lock: after a fork a thread that is not there any more may hold it.
+    pub fn abandon(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// Whether the instance is gone, or no business of this process.
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }

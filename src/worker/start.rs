@@ -75,6 +75,7 @@ impl Worker {
             board,
             orphan: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
         });
         let (sender, queue) = crossbeam_channel::unbounded();
         let reader = Reader {

@@ -10,15 +10,12 @@ pub(super) fn decode(out: &mut Vec<u8>, raw: &[u8]) {
             [_, high, low, ..] => digit(high).zip(digit(low)),
             _ => None,
         };
-        match escape {
-            Some((high, low)) => {
-                out.push(high << 4 | low);
-                rest = &rest[at + 3..];
-            }
-            None => {
-                out.push(b'%');
-                rest = &rest[at + 1..];
-            }
+        if let Some((high, low)) = escape {
+            out.push(high << 4 | low);
+            rest = &rest[at + 3..];
+        } else {
+            out.push(b'%');
+            rest = &rest[at + 1..];
         }
     }
     out.extend_from_slice(rest);
@@ -39,7 +36,7 @@ pub(super) fn without_authority<'a>(path: &'a [u8], host: &[u8]) -> &'a [u8] {
     if local.is_empty() { b"/" } else { local }
 }
 
-/// Where PATH_INFO begins in a decoded `path` below the mount point `prefix` (no slash at its end). `None` if the path
+/// Where `PATH_INFO` begins in a decoded `path` below the mount point `prefix` (no slash at its end). `None` if the path
 /// lies elsewhere: `/application` is not below `/app`.
 pub(super) fn below(path: &[u8], prefix: &[u8]) -> Option<usize> {
     let rest = path.strip_prefix(prefix)?;

@@ -533,6 +533,14 @@ def test_sigterm_asks_for_the_drain(worker: Instance) -> None:
     assert not worker.pending, "it said so once"
 
 
+def test_a_forked_process_is_no_worker(worker: Instance) -> None:
+    for _ in range(5):
+        assert worker.get("/fork").body == b"0"
+        assert worker.get("/fork", query="terminate").body == b"15"
+    assert worker.drain() == 0
+    assert not worker.pending
+
+
 def test_messages_that_are_no_requests(worker: Instance) -> None:
     for wire in (
         b"nonsense",

@@ -430,6 +430,29 @@ def set_signal(environ: Environ, start: Start) -> Iterable[bytes]:
     return []
 
 
+def fork(environ: Environ, start: Start) -> Iterable[bytes]:
+    import warnings
+
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forks in a process with threads.
+        warnings.simplefilter("ignore")
+        ready, tell = os.pipe()
+        pid = os.fork()
+    start("200 OK", TEXT)
+    if pid == 0:
+        os.write(tell, b"x")
+        if environ["QUERY_STRING"]:
+            time.sleep(60)
+        return [b"child"]
+    # A signal that comes before Python has done its part of the fork is lost, under any server.
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(tell)
+    if environ["QUERY_STRING"]:
+        os.kill(pid, 15)
+    return [b"%d" % os.waitpid(pid, 0)[1]]
+
+
 def recurse(environ: Environ, start: Start) -> Iterable[bytes]:
     return recurse(environ, start)
 
