@@ -112,13 +112,15 @@ class FakeFrontEnd:
         """All ordinary payloads received for a connection so far, in order."""
         return [r.payload for r in self.replies if not r.extended and conn in r.targets]
 
-    def collect(self, conn: int, seconds: float = 15.0) -> tuple[bytes, bool]:
+    def collect(
+        self, conn: int, seconds: float = 15.0, bodiless: bool = False
+    ) -> tuple[bytes, bool]:
         """What a client of that connection has got once it has a whole response or is closed; and whether it was."""
         deadline = time.monotonic() + seconds
 
         def look() -> bool:
             payloads = self.of(conn)
-            if b"" in payloads or is_whole(b"".join(payloads)):
+            if b"" in payloads or is_whole(b"".join(payloads), bodiless):
                 return True
             self.receive(min(0.1, deadline - time.monotonic()))
             return False
@@ -134,11 +136,11 @@ class FakeFrontEnd:
         return b"".join(payloads), b"" in payloads
 
 
-def is_whole(data: bytes) -> bool:
-    """Whether a response with a length or in chunks is complete."""
+def is_whole(data: bytes, bodiless: bool = False) -> bool:
+    """Whether a response with a length or in chunks is complete. One to HEAD is `bodiless` whatever it says."""
     head, mark, body = data.partition(b"\r\n\r\n")
-    if not mark:
-        return False
+    if not mark or bodiless:
+        return bool(mark)
     lines = head.lower().split(b"\r\n")
     for line in lines:
         if line.startswith(b"content-length:"):
