@@ -17,16 +17,28 @@ const RETRY_AFTER: u32 = 1;
 pub(crate) enum Refusal {
     /// An error page with this status.
     Page(u16),
+    /// A websocket handshake: it is no WSGI request.
+    WebSocket,
     /// A message of a JSON socket: this server speaks HTTP.
     JsonSocket,
     /// A message of an XML socket.
     XmlSocket,
 }
 
+/// The status that stands for a refusal, in its page and in the access log.
+pub(crate) fn status(refusal: Refusal) -> u16 {
+    match refusal {
+        Refusal::Page(status) => status,
+        Refusal::WebSocket => 501,
+        Refusal::JsonSocket | Refusal::XmlSocket => 400,
+    }
+}
+
 /// The bytes that answer a refused request; the closing follows them.
 pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
     match refusal {
-        Refusal::Page(status) => {
+        Refusal::Page(_) | Refusal::WebSocket => {
+            let status = status(refusal);
             let envelope = Envelope::parse(message).ok();
             let headers = envelope.as_ref().and_then(|e| e.headers().ok());
             let own = |key| headers.as_ref().and_then(|h| h.own(key));
@@ -37,6 +49,8 @@ pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
                     keep: false,
                     version_10: own("VERSION") == Some(b"HTTP/1.0"),
                     retry_after: (status == 503).then_some(RETRY_AFTER),
+                    note: (refusal == Refusal::WebSocket)
+                        .then_some("This server does not speak websocket."),
                 },
             )
         }

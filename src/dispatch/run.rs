@@ -276,8 +276,8 @@ impl Body {
                     LinkEvent::Subscribed => telemetry::info!("front end at {send} has subscribed"),
                     LinkEvent::Connected => telemetry::info!("receiving requests from {recv}"),
                     LinkEvent::NoFrontEnd => telemetry::warn!(
-                        "no front end has subscribed at {send} yet (the recv_spec of its \
-                         Handler); still trying"
+                        "no front end has subscribed yet; trying {send} (its recv_spec) and {recv} \
+                         (its send_spec) until there is one"
                     ),
                     LinkEvent::Lost => {
                         telemetry::warn!("front end at {send} is gone; waiting for it");

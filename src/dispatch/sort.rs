@@ -66,7 +66,7 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
         // A body too large for one message. Answering now ends the upload (protocol section 6.3).
         Message::UploadStart | Message::StreamFirst => Some(Refusal::Page(413)),
-        Message::WebSocketHandshake => Some(Refusal::Page(501)),
+        Message::WebSocketHandshake => Some(Refusal::WebSocket),
         Message::JsonSocket => Some(Refusal::JsonSocket),
         Message::XmlSocket => Some(Refusal::XmlSocket),
         Message::StreamPart | Message::WebSocketFrame => return Ok(Sorted::Ignored),

@@ -16,6 +16,8 @@ pub struct Page {
     pub version_10: bool,
     /// Seconds for a `Retry-After` header.
     pub retry_after: Option<u32>,
+    /// One more line, where the status alone would leave the client's author guessing.
+    pub note: Option<&'static str>,
 }
 
 /// The reason phrase of a status that we send ourselves.
@@ -43,7 +45,11 @@ pub fn error(status: u16, page: Page) -> Vec<u8> {
 /// As [`error`], appended to `out`. Returns the bytes of the body.
 pub fn put(out: &mut Vec<u8>, status: u16, page: Page) -> u64 {
     let reason = reason(status);
-    let body = format!("{status} {reason}\n");
+    let mut body = format!("{status} {reason}\n");
+    if let Some(note) = page.note {
+        body.push_str(note);
+        body.push('\n');
+    }
     let head = format!(
         "HTTP/1.1 {status} {reason}\r\nServer: {SERVER}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n",
         body.len()
@@ -98,7 +104,7 @@ mod tests {
         assert_eq!(body.len(), 24);
         let (head, body) = parts(&error(
             404,
-            Page { head_only: true, keep: true, version_10: true, retry_after: None },
+            Page { head_only: true, keep: true, version_10: true, retry_after: None, note: None },
         ));
         assert!(head.contains(&"Connection: keep-alive".to_owned()));
         assert!(head.contains(&"Content-Length: 14".to_owned()));

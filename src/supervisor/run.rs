@@ -1,6 +1,7 @@
 //! The supervisor's loop: start, watch, replace, stop.
 
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub(super) struct Supervisor {
     pub(super) policy: Policy,
     /// When workers that have died are replaced.
     pub(super) replacements: Vec<Instant>,
+    /// Workers that are drained when their replacements are ready.
+    pub(super) leavers: VecDeque<WorkerId>,
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
@@ -93,6 +96,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         last_id: 0,
         policy: Policy::default(),
         replacements: Vec::new(),
+        leavers: VecDeque::new(),
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
@@ -212,7 +216,7 @@ impl Supervisor {
 
     /// The instance cannot go on.
     pub(super) fn fail(&mut self, exit: Exit) {
-        if self.phase == Phase::Running {
+        if self.may_spawn() {
             self.exit = exit;
             self.replacements.clear();
             self.dispatcher.tell(Command::GiveUp);

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
+use super::Exit;
 use super::policy::End;
 use super::policy::Verdict;
 use super::run::Phase;
@@ -27,6 +28,8 @@ pub(super) struct Worker {
     ready: Option<Instant>,
     /// It was told to end.
     draining: bool,
+    /// Its replacement has been started already.
+    replaced: bool,
     load_failed: Option<String>,
     exited: Option<ExitStatus>,
     gone: Option<Loss>,
@@ -34,7 +37,7 @@ pub(super) struct Worker {
 
 impl Supervisor {
     pub(super) fn spawn(&mut self) {
-        if self.phase != Phase::Running {
+        if !self.may_spawn() {
             return;
         }
         self.last_id += 1;
@@ -52,6 +55,7 @@ impl Supervisor {
                     started: Instant::now(),
                     ready: None,
                     draining: false,
+                    replaced: false,
                     load_failed: None,
                     exited: None,
                     gone: None,
@@ -63,6 +67,15 @@ impl Supervisor {
                 telemetry::error!("cannot start {id}: {why}");
                 self.follow(End::NeverReady);
             }
+        }
+    }
+
+    /// While what was taken is being finished, a worker that dies is still replaced: somebody must finish it.
+    pub(super) fn may_spawn(&self) -> bool {
+        match self.phase {
+            Phase::Running => true,
+            Phase::Leaving(_) => self.exit == Exit::Stopped,
+            Phase::Draining(_) => false,
         }
     }
 
@@ -79,13 +92,16 @@ impl Supervisor {
                     worker.ready = Some(Instant::now());
                     telemetry::info!("{id} (pid {}) is ready after {took:.2} s", worker.child.id());
                 }
+                if let Some(leaver) = self.leavers.pop_front() {
+                    self.drain(leaver);
+                }
             }
             News::LoadFailed(id, text) => {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.load_failed = Some(text);
                 }
             }
-            News::WantsToLeave(id) => self.drain(id),
+            News::WantsToLeave(id) => self.wants_to_leave(id),
             News::Gone(id, loss) => {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.gone = Some(loss);
@@ -103,8 +119,27 @@ impl Supervisor {
             }
             News::Failed(why) => {
                 telemetry::error!("the dispatcher cannot go on: {why}");
-                self.fail(super::Exit::Internal);
+                self.fail(Exit::Internal);
             }
+        }
+    }
+
+    /// Somebody else has told a worker to end (SIGTERM). Its replacement comes first.
+    fn wants_to_leave(&mut self, id: WorkerId) {
+        if self.phase != Phase::Running {
+            // The whole process group was told to end: this worker is needed to finish what was taken.
+            return;
+        }
+        let Some(worker) = self.workers.get_mut(&id).filter(|w| !w.draining && !w.replaced) else {
+            return;
+        };
+        telemetry::info!("{id} (pid {}) was told to end", worker.child.id());
+        if self.config.keep_alive {
+            worker.replaced = true;
+            self.leavers.push_back(id);
+            self.spawn();
+        } else {
+            self.drain(id);
         }
     }
 
@@ -147,11 +182,13 @@ impl Supervisor {
         let (Some(status), Some(loss)) = (worker.exited, worker.gone) else { return };
         let pid = worker.child.id();
         let how = describe(status);
+        self.leavers.retain(|leaver| *leaver != id);
         if let Some(text) = &worker.load_failed {
-            telemetry::error_block(
-                &format!("{id} (pid {pid}): the application did not load"),
-                text,
-            );
+            // When the first has ended the instance, the others have nothing to add.
+            if self.may_spawn() {
+                let title = format!("{id} (pid {pid}): the application did not load");
+                telemetry::error_block(&title, text);
+            }
             self.follow(End::LoadFailed);
         } else if let Some(ready) = worker.ready {
             let asked = worker.draining || self.phase != Phase::Running;
@@ -165,7 +202,9 @@ impl Supervisor {
                     loss.put_back,
                 );
             }
-            self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
+            if !worker.replaced {
+                self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
+            }
         } else if worker.draining || self.phase != Phase::Running {
             telemetry::debug!("{id} (pid {pid}) was ended while it was loading");
         } else {
@@ -175,7 +214,7 @@ impl Supervisor {
     }
 
     fn follow(&mut self, end: End) {
-        if self.phase != Phase::Running {
+        if !self.may_spawn() {
             return;
         }
         let others = self.workers.len();
@@ -188,7 +227,7 @@ impl Supervisor {
                 self.replacements.push(Instant::now() + delay);
             }
             Verdict::Stop(exit) => {
-                telemetry::error!("cannot go on (exit code {})", exit.code());
+                telemetry::info!("cannot go on: ending with exit code {}", exit.code());
                 self.fail(exit);
             }
         }

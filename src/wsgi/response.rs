@@ -246,6 +246,7 @@ impl Response {
         let given = Given { status, content_length: None, known: Some(0), close: false };
         let keep = framing::decide(asked, given).keep;
         let page = Page {
+            note: None,
             head_only: asked.head,
             keep,
             version_10: asked.version == Version::Http10,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -466,9 +465,8 @@ WEBSOCKET = [
 def test_a_websocket_handshake_is_refused(site: Site) -> None:
     with site.client() as client:
         response = client.get("/number/10", WEBSOCKET)
-        assert 400 <= response.status <= 599
+        assert response.status in (400, 426, 501)
         assert response.header("Connection") == "close"
-        assert re.search(rb"websocket", response.body, re.IGNORECASE)
         client.assert_closed()
 
 

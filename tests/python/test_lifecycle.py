@@ -19,8 +19,26 @@ def forwarded(front: FrontEnd) -> int:
     return (front.directory / "logs/access.log").read_bytes().count(b"/number/")
 
 
+def wait_for_instances(front: FrontEnd, pids: set[int]) -> None:
+    """Until all of them have answered.
+
+    On one connection: Mongrel2 deals the notice that a client is gone like a request, so that with two instances and a
+    connection for each request one of them would get all requests and the other all notices.
+    """
+    with Client(front.port, 60) as client:
+        wait_for(
+            f"{pids} to answer",
+            lambda: {client.get("/who").json()["ppid"] for _ in range(2 * len(pids))} == pids,
+            30,
+        )
+
+
+def begun_numbers(stage: Stage) -> set[int]:
+    return {int(line.split()[1]) for line in stage.record() if line.startswith("begun ")}
+
+
 def begun(stage: Stage) -> int:
-    return sum(line.startswith("begun ") for line in stage.record())
+    return len(begun_numbers(stage))
 
 
 @pytest.mark.timeout(400)
@@ -109,14 +127,7 @@ def test_stopping_while_the_application_loads(stage: Stage) -> None:
 def test_two_instances_share_the_work(stage: Stage, protocol: str) -> None:
     front = stage.mongrel2(protocol)
     instances = [stage.lurcher(*front.options) for _ in range(2)]
-    wait_for(
-        "both to answer",
-        lambda: (
-            {get(front.port, "/who").json()["ppid"] for _ in range(4)}
-            == {instance.pid for instance in instances}
-        ),
-        30,
-    )
+    wait_for_instances(front, {instance.pid for instance in instances})
     load = Load(front.port, 16).start()
     load.wait_for_more(500)
     load.stop()
@@ -124,22 +135,23 @@ def test_two_instances_share_the_work(stage: Stage, protocol: str) -> None:
 
 
 def test_one_of_two_instances_leaves_under_load(stage: Stage, protocol: str) -> None:
-    """What was sent to it before it left is answered by it; everything later goes to the other."""
+    """What was sent to it before it left is answered by it; everything later goes to the other.
+
+    Mongrel2 notices the end of a connection up to a millisecond late, and what it deals to that connection meanwhile
+    it loses, whatever we do: a client of it hears nothing. One of hundreds, never a wrong answer.
+    """
     front = stage.mongrel2(protocol)
     staying, leaving = (stage.lurcher(*front.options) for _ in range(2))
-    wait_for(
-        "both to answer",
-        lambda: (
-            {get(front.port, "/who").json()["ppid"] for _ in range(4)} == {staying.pid, leaving.pid}
-        ),
-        30,
-    )
-    load = Load(front.port, 16, lambda n: f"/number/{n}?ms=2").start()
+    wait_for_instances(front, {staying.pid, leaving.pid})
+    load = Load(front.port, 16, lambda n: f"/number/{n}?ms=2", seconds=4).start()
     load.wait_for_more(200)
     assert leaving.stop() == 0, leaving.err()
-    load.wait_for_more(200)
+    load.wait_for_more(400)
     load.stop()
-    assert not load.failures(), load.summary()
+    lost = load.failures()
+    assert len(lost) <= 2, load.summary()
+    assert {outcome.what for outcome in lost} <= {"hung"}, load.summary()
+    assert not {outcome.number for outcome in lost} & begun_numbers(stage)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
@@ -188,7 +200,7 @@ def test_without_a_front_end_it_waits_and_says_so_once(stage: Stage) -> None:
     front = stage.mongrel2()
     front.stop()
     lurcher = stage.lurcher(*front.options)
-    lurcher.wait_for_err(front.links[0].send_spec.removeprefix("tcp://"))
+    lurcher.wait_for_err(front.links[0].recv_spec)
     lurcher.wait_for_workers(1)
     with pytest.raises(AssertionError):
         lurcher.wait_exit(4)

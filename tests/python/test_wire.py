@@ -26,6 +26,9 @@ NO_REQUEST = re.compile(
     r"|chunked-upload-done|websocket-(frame|binary|ping|pong|fragmented|close|disconnect)|json-socket|xml-socket)"
 )
 
+# Requests that a careful server may refuse: forged upload headers, and lengths that nobody can be sure of.
+MAY_BE_REFUSED = re.compile("spoof|content-length-(and-chunked|bogus|dup)|duplicate-host")
+
 
 def status(payload: bytes) -> int:
     line = re.match(rb"HTTP/1\.[01] ([1-5][0-9][0-9]) ", payload)
@@ -73,22 +76,25 @@ def test_everything_recorded_from_mongrel2(stage: Stage) -> None:
     lurcher = stage.lurcher(*front.options)
     assert_serves(front, 1_000_000)
     for count, name in enumerate(RECORDED, 1_000_001):
-        message = (FIXTURES / name).read_bytes()
-        conn = int(message.split(b" ", 2)[1])
+        ident, _, rest = (FIXTURES / name).read_bytes().split(b" ", 2)
+        # Ids of several runs collide; a connection of its own for each.
+        conn = count - 1_000_000
         front.replies.clear()
-        front.send(message)
+        front.send(b"%s %d %s" % (ident, conn, rest))
         if not NO_REQUEST.match(name):
-            payload, _ = front.collect(conn)
+            payload, _ = front.collect(conn, bodiless=name.startswith("head."))
             code = status(payload)
             if name.startswith(("header-name-control", "header-name-crlf")):
                 assert code == 400, name
             elif name.startswith("websocket-handshake"):
                 assert 400 <= code < 600, name
             else:
-                assert code == 200 or (code == 400 and "spoof" in name), f"{name}: {payload!r}"
+                allowed = (200, 400) if MAY_BE_REFUSED.search(name) else (200,)
+                assert code in allowed, f"{name}: {payload!r}"
             assert b"root:" not in payload, name
         assert_serves(front, count)
         front.disconnect(conn)
+        front.disconnect(count)
     assert lurcher.is_alive()
 
 
@@ -210,8 +216,9 @@ def test_a_front_end_that_sends_all_before_it_reads(stage: Stage, slots: int) ->
     count = 6000
     front = stage.fake()
     stage.lurcher(*front.options, "--queue-limit", str(count + 1), "--threads", str(slots))
+    assert_serves(front, 1_000_000)
     for conn in range(1, count + 1):
-        front.request(conn, f"/number/{conn}")
+        front.request(conn, f"/number/{conn}", blind=True)
     answered: set[int] = set()
 
     def look() -> bool:
@@ -224,18 +231,18 @@ def test_a_front_end_that_sends_all_before_it_reads(stage: Stage, slots: int) ->
     wait_for("all answers", look, 60)
 
 
-def test_a_front_end_that_sends_before_it_listens(stage: Stage) -> None:
-    """It waits for us to take a request before it opens its other socket, as we wait for its subscription."""
-    front = stage.fake(subscribe=False)
+@pytest.mark.parametrize(
+    "listens", [False, True], ids=["opens its SUB later", "leaves its SUB alone"]
+)
+def test_a_front_end_that_sends_before_it_subscribes(stage: Stage, listens: bool) -> None:
+    """It waits for us to take a request before it uses its SUB, as we wait for its subscription."""
+    front = stage.fake(subscribe=listens)
     lurcher = stage.lurcher(*front.options)
-    front.request(1, "/number/1")
+    front.request(1, "/number/1", blind=True)
     lurcher.wait_for_err("WARN")
-    front.listen()
-    # Its first answers may have been made before it listened; then it is served.
-    for conn in range(2, 100):
-        front.request(conn, f"/number/{conn}")
-        if front.receive(0.2):
-            break
+    if not listens:
+        front.listen()
+    assert body(front.collect(1)[0]) == b"1"
     assert_serves(front, 1000)
 
 
@@ -336,19 +343,9 @@ def test_ids_above_two_to_the_31(stage: Stage) -> None:
 def test_the_scheme_is_the_front_ends_word(stage: Stage, protocol: str) -> None:
     front = stage.fake(protocol)
     stage.lurcher(*front.options)
-    message = wire.request(
-        front.ident, 1, "/environ", headers={b"url_scheme": b"http"}, protocol=protocol
-    )
-    secure = (
-        message.replace(b'"URL_SCHEME":"http"', b'"URL_SCHEME":"https"')
-        if protocol == "json"
-        else message.replace(b"10:URL_SCHEME,4:http,", b"10:URL_SCHEME,5:https,")
-    )
-    length = int(secure.split(b" ")[3].split(b":")[0])
+    forged: dict[bytes, bytes | list[bytes]] = {b"url-scheme": b"ftp", b"url_scheme": b"ftp"}
     front.send(
-        secure.replace(b" / %d:" % length, b" / %d:" % (length + 1)).replace(
-            b" /environ %d:" % length, b" /environ %d:" % (length + 1)
-        )
+        wire.request(front.ident, 1, "/environ", headers=forged, protocol=protocol, scheme=b"https")
     )
     shown = json.loads(body(front.collect(1)[0]))
     assert shown["wsgi.url_scheme"] == ["str", "https"]
@@ -368,7 +365,6 @@ def test_forged_upload_headers_open_no_file(stage: Stage, protocol: str) -> None
         payload, _ = front.collect(conn)
         assert b"root:" not in payload
         assert b"UPLOAD" not in payload
-    assert Path("/etc/passwd").exists()
 
 
 @pytest.mark.parametrize("same_ident", [False, True])

@@ -123,8 +123,7 @@ impl Core {
             connection.out.extend_from_slice(&refuse::answer(refusal, &message));
             self.waiting -= connection.close();
             self.send_later(key);
-            let status = if let Refusal::Page(status) = refusal { status } else { 400 };
-            self.refused(&message, status, received);
+            self.refused(&message, refuse::status(refusal), received);
         }
     }
 

@@ -59,6 +59,7 @@ def request(
     body: bytes = b"",
     version: str = "HTTP/1.1",
     protocol: str = "json",
+    scheme: bytes = b"http",
 ) -> bytes:
     """An ordinary HTTP request as Mongrel2 forwards it."""
     uri = target.encode("latin-1")
@@ -72,7 +73,7 @@ def request(
     values.update({b"METHOD": method.encode(), b"VERSION": version.encode(), b"URI": uri})
     if mark:
         values[b"QUERY"] = query
-    values.update({b"PATTERN": b"/", b"URL_SCHEME": b"http", b"REMOTE_ADDR": b"127.0.0.1"})
+    values.update({b"PATTERN": b"/", b"URL_SCHEME": scheme, b"REMOTE_ADDR": b"127.0.0.1"})
     return message(ident, conn, path, values, body, protocol)
 
 
