@@ -162,6 +162,21 @@ fn a_recalled_request_is_begun_nowhere() {
 }
 
 #[test]
+fn for_a_client_that_has_left_nothing_is_begun() {
+    let (mut instance, worker) = Instance::start();
+    instance.request(1);
+    instance.send(Kind::Gone, 1, b"");
+    instance.send(Kind::Drain, 0, b"");
+    // The reader takes frames in order, so the notice is there once a ticket after it is.
+    instance.request(2);
+    assert_eq!(instance.take().0, Kind::Recalled);
+    assert!(worker.next(0, &Bare).is_none());
+    assert_eq!(instance.take_end(), (1, Outcome::ClientGone));
+    assert_eq!(instance.board.begun(), Ticket(0));
+    std::mem::forget(instance);
+}
+
+#[test]
 fn what_comes_after_the_drain_goes_back() {
     let (mut instance, worker) = Instance::start();
     instance.send(Kind::Drain, 0, b"");
