@@ -541,6 +541,31 @@ def test_a_forked_process_is_no_worker(worker: Instance) -> None:
     assert not worker.pending
 
 
+def test_the_reference_validator_agrees(tmp_path: Path) -> None:
+    (tmp_path / "valid.py").write_text(
+        "from wsgiref.validate import validator\n"
+        "def plain(environ, start_response):\n"
+        "    environ['wsgi.errors'].write('x\\n')\n"
+        "    body = environ['wsgi.input'].read(10) + environ['wsgi.input'].readline(5)\n"
+        "    write = start_response('200 OK', [('Content-Type', 'text/plain')])\n"
+        "    write(body)\n"
+        "    return (b for b in [b'', b'end'])\n"
+        "app = validator(plain)\n"
+    )
+    with Instance(tmp_path, "valid:app") as worker:
+        worker.ready()
+        for options in (
+            {},
+            {"method": "POST", "body": b"0123456789abcdef"},
+            {"version": "HTTP/1.0"},
+        ):
+            answer = worker.get("/x%C3%A9", query="a=b", **options)
+            assert (answer.outcome, answer.status) == (bridge.OK, 200), worker.log()
+        assert worker.get("/", method="HEAD").body == b""
+        assert worker.drain() == 0
+        assert "Assertion" not in worker.log()
+
+
 def test_messages_that_are_no_requests(worker: Instance) -> None:
     for wire in (
         b"nonsense",
