@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// Every key and value. No key comes twice, unless [`Underscore::Allow`] lets two names become one key.
+    /// Every key and value. No key comes twice, unless [`Underscore::Allow`](super::environ::Underscore::Allow) lets two names become one key.
     pub fn iter(&self) -> impl Iterator<Item = (Spelled<'_>, &[u8])> {
         self.values.iter().map(|(key, value)| {
             let key = match key {
