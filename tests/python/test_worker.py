@@ -297,10 +297,10 @@ def test_the_application_cannot_break_its_slots(worker: Instance) -> None:
             worker.get("/fail-close", query=error)
     assert worker.get("/recurse").status == 500
     assert worker.get("/set-signal").status == 500
-    tickets = [worker.request(message("/sleep", query="0.3")) for _ in range(2)]
+    tickets = [worker.request(message("/sleep", query="1")) for _ in range(2)]
     began = time.monotonic()
     assert [worker.answer(ticket).status for ticket in tickets] == [200, 200]
-    assert time.monotonic() - began < 0.55, "both slots are there"
+    assert time.monotonic() - began < 1.9, "both slots are there"
 
 
 @pytest.mark.parametrize("case", ["never", "twice", "too-late"])
