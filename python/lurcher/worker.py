@@ -6,6 +6,7 @@
 import argparse
 import contextlib
 import faulthandler
+import io
 import os
 import select
 import signal
@@ -35,6 +36,9 @@ def main() -> int:
     del sys.argv[1:]
 
     faulthandler.enable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What an application prints is seen at once, also where it goes into a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
     # What the application starts must not hold the bridge open after this process.
     for fd in (options.bridge_fd, options.board_fd):
         os.set_inheritable(fd, False)

@@ -155,270 +155,80 @@ pub fn decide(asked: Asked, given: Given) -> Decision {
 
 #[cfg(test)]
 mod tests {
-    use super::Connection as C;
-    use super::Framing as F;
-    use super::LengthHeader as L;
     use super::*;
 
-    const V0: Version = Version::Http10;
-    const V1: Version = Version::Http11;
+    /// Method, version, wish; status, the application's length, the known length, whether the application closes:
+    /// then the framing, whether the connection is kept, the Connection header, what becomes of the length header.
+    const TABLE: &str = "
+        GET  1.1 -     200 5 - -     = length 5  keep  silent     leave
+        GET  1.1 -     200 5 9 -     = length 5  keep  silent     leave
+        GET  1.1 -     200 - 9 -     = length 9  keep  silent     add 9
+        GET  1.1 -     200 - 0 -     = length 0  keep  silent     add 0
+        GET  1.1 -     200 - - -     = chunked   keep  silent     leave
+        GET  1.1 keep  200 - - -     = chunked   keep  silent     leave
+        GET  1.1 close 200 - - -     = chunked   end   close      leave
+        GET  1.1 -     200 - - close = chunked   end   close      leave
+        GET  1.1 close 200 5 - -     = length 5  end   close      leave
+        GET  1.0 -     200 5 - -     = length 5  end   close      leave
+        GET  1.0 -     200 - - -     = until     end   close      leave
+        GET  1.0 keep  200 - - -     = until     end   close      leave
+        GET  1.0 keep  200 5 - -     = length 5  keep  keep-alive leave
+        GET  1.0 keep  200 - 2 -     = length 2  keep  keep-alive add 2
+        GET  1.0 keep  200 5 - close = length 5  end   close      leave
+        GET  1.0 close 200 5 - -     = length 5  end   close      leave
+        HEAD 1.1 -     200 5 - -     = nobody    keep  silent     leave
+        HEAD 1.1 -     200 - 0 -     = nobody    keep  silent     leave
+        HEAD 1.0 keep  200 - - -     = nobody    keep  keep-alive leave
+        HEAD 1.0 -     200 - - -     = nobody    end   close      leave
+        GET  1.1 -     204 5 5 -     = nobody    keep  silent     remove
+        GET  1.0 keep  204 - - -     = nobody    keep  keep-alive remove
+        HEAD 1.1 -     204 0 - -     = nobody    keep  silent     remove
+        GET  1.1 -     304 5 0 -     = nobody    keep  silent     leave
+        GET  1.1 -     304 - 0 -     = nobody    keep  silent     leave
+        GET  1.1 -     101 - - -     = nobody    end   close      remove";
 
     #[test]
     fn the_table() {
-        const GET: bool = false;
-        const HEAD: bool = true;
-        let rows = [
-            // method, version, wish, status, app's length, known, app closes => framing, keep, connection, length
-            (
-                GET,
-                V1,
-                Wish::None,
-                200,
-                Some(5),
-                None,
-                false,
-                F::Length(5),
-                true,
-                C::Silent,
-                L::Leave,
-            ),
-            (
-                GET,
-                V1,
-                Wish::None,
-                200,
-                Some(5),
-                Some(9),
-                false,
-                F::Length(5),
-                true,
-                C::Silent,
-                L::Leave,
-            ),
-            (
-                GET,
-                V1,
-                Wish::None,
-                200,
-                None,
-                Some(9),
-                false,
-                F::Length(9),
-                true,
-                C::Silent,
-                L::Add(9),
-            ),
-            (
-                GET,
-                V1,
-                Wish::None,
-                200,
-                None,
-                Some(0),
-                false,
-                F::Length(0),
-                true,
-                C::Silent,
-                L::Add(0),
-            ),
-            (GET, V1, Wish::None, 200, None, None, false, F::Chunked, true, C::Silent, L::Leave),
-            (
-                GET,
-                V1,
-                Wish::KeepAlive,
-                200,
-                None,
-                None,
-                false,
-                F::Chunked,
-                true,
-                C::Silent,
-                L::Leave,
-            ),
-            (GET, V1, Wish::Close, 200, None, None, false, F::Chunked, false, C::Close, L::Leave),
-            (GET, V1, Wish::None, 200, None, None, true, F::Chunked, false, C::Close, L::Leave),
-            (
-                GET,
-                V1,
-                Wish::Close,
-                200,
-                Some(5),
-                None,
-                false,
-                F::Length(5),
-                false,
-                C::Close,
-                L::Leave,
-            ),
-            (
-                GET,
-                V0,
-                Wish::None,
-                200,
-                Some(5),
-                None,
-                false,
-                F::Length(5),
-                false,
-                C::Close,
-                L::Leave,
-            ),
-            (GET, V0, Wish::None, 200, None, None, false, F::UntilClose, false, C::Close, L::Leave),
-            (
-                GET,
-                V0,
-                Wish::KeepAlive,
-                200,
-                None,
-                None,
-                false,
-                F::UntilClose,
-                false,
-                C::Close,
-                L::Leave,
-            ),
-            (
-                GET,
-                V0,
-                Wish::KeepAlive,
-                200,
-                Some(5),
-                None,
-                false,
-                F::Length(5),
-                true,
-                C::KeepAlive,
-                L::Leave,
-            ),
-            (
-                GET,
-                V0,
-                Wish::KeepAlive,
-                200,
-                None,
-                Some(2),
-                false,
-                F::Length(2),
-                true,
-                C::KeepAlive,
-                L::Add(2),
-            ),
-            (
-                GET,
-                V0,
-                Wish::KeepAlive,
-                200,
-                Some(5),
-                None,
-                true,
-                F::Length(5),
-                false,
-                C::Close,
-                L::Leave,
-            ),
-            (
-                GET,
-                V0,
-                Wish::Close,
-                200,
-                Some(5),
-                None,
-                false,
-                F::Length(5),
-                false,
-                C::Close,
-                L::Leave,
-            ),
-            (HEAD, V1, Wish::None, 200, Some(5), None, false, F::NoBody, true, C::Silent, L::Leave),
-            (HEAD, V1, Wish::None, 200, None, Some(0), false, F::NoBody, true, C::Silent, L::Leave),
-            (
-                HEAD,
-                V0,
-                Wish::KeepAlive,
-                200,
-                None,
-                None,
-                false,
-                F::NoBody,
-                true,
-                C::KeepAlive,
-                L::Leave,
-            ),
-            (HEAD, V0, Wish::None, 200, None, None, false, F::NoBody, false, C::Close, L::Leave),
-            (
-                GET,
-                V1,
-                Wish::None,
-                204,
-                Some(5),
-                Some(5),
-                false,
-                F::NoBody,
-                true,
-                C::Silent,
-                L::Remove,
-            ),
-            (
-                GET,
-                V0,
-                Wish::KeepAlive,
-                204,
-                None,
-                None,
-                false,
-                F::NoBody,
-                true,
-                C::KeepAlive,
-                L::Remove,
-            ),
-            (
-                HEAD,
-                V1,
-                Wish::None,
-                204,
-                Some(0),
-                None,
-                false,
-                F::NoBody,
-                true,
-                C::Silent,
-                L::Remove,
-            ),
-            (
-                GET,
-                V1,
-                Wish::None,
-                304,
-                Some(5),
-                Some(0),
-                false,
-                F::NoBody,
-                true,
-                C::Silent,
-                L::Leave,
-            ),
-            (GET, V1, Wish::None, 304, None, Some(0), false, F::NoBody, true, C::Silent, L::Leave),
-            (GET, V1, Wish::None, 101, None, None, false, F::NoBody, false, C::Close, L::Remove),
-        ];
-        for row in rows {
-            let (
-                head,
-                version,
-                wish,
-                status,
-                content_length,
-                known,
-                close,
-                framing,
-                keep,
-                connection,
-                length,
-            ) = row;
-            let got = decide(
-                Asked { head, version, wish },
-                Given { status, content_length, known, close },
-            );
-            assert_eq!(got, Decision { framing, keep, connection, length }, "{row:?}");
+        for row in TABLE.trim().lines() {
+            let (given, expected) = row.split_once('=').unwrap();
+            let [method, version, wish, status, length, known, close] =
+                given.split_whitespace().collect::<Vec<_>>().try_into().unwrap();
+            let asked = Asked {
+                head: method == "HEAD",
+                version: if version == "1.0" { Version::Http10 } else { Version::Http11 },
+                wish: match wish {
+                    "keep" => Wish::KeepAlive,
+                    "close" => Wish::Close,
+                    _ => Wish::None,
+                },
+            };
+            let given = Given {
+                status: status.parse().unwrap(),
+                content_length: length.parse().ok(),
+                known: known.parse().ok(),
+                close: close == "close",
+            };
+            let got = decide(asked, given);
+            let framing = match got.framing {
+                Framing::NoBody => "nobody".to_owned(),
+                Framing::Length(length) => format!("length {length}"),
+                Framing::Chunked => "chunked".to_owned(),
+                Framing::UntilClose => "until".to_owned(),
+            };
+            let keep = if got.keep { "keep" } else { "end" };
+            let connection = match got.connection {
+                Connection::Silent => "silent",
+                Connection::Close => "close",
+                Connection::KeepAlive => "keep-alive",
+            };
+            let length = match got.length {
+                LengthHeader::Leave => "leave".to_owned(),
+                LengthHeader::Remove => "remove".to_owned(),
+                LengthHeader::Add(length) => format!("add {length}"),
+            };
+            let got = format!("{framing} {keep} {connection} {length}");
+            let expected: Vec<_> = expected.split_whitespace().collect();
+            assert_eq!(got, expected.join(" "), "{row}");
         }
     }
 

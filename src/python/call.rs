@@ -45,7 +45,8 @@ impl Application {
         let closed = close(&result);
         if let (Err(_), Err(error)) = (&sent, &closed) {
             // The first failure is the request's; the second must not be lost.
-            crate::telemetry::error_block("error in close()", &trace::format(py, error));
+            let text = trace::format(py, error);
+            py.detach(|| crate::telemetry::error_block("error in close()", &text));
         }
         sent.and(closed)
     }

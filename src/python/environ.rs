@@ -11,9 +11,9 @@ use pyo3::types::PyString;
 
 use crate::config::WorkerSettings;
 use crate::http::SERVER;
-use crate::wsgi::environ::Request;
-use crate::wsgi::environ::Spelled;
 use crate::wsgi::names::Name;
+use crate::wsgi::request::Request;
+use crate::wsgi::request::Spelled;
 
 use super::errors::ErrorLog;
 use super::file_wrapper::FileWrapper;
@@ -22,7 +22,7 @@ use super::text::latin1;
 /// Most keys of unusual headers that are kept. Clients choose them, so there must be an end.
 const MOST_KEYS: usize = 256;
 
-/// Longest value that is kept for the next request.
+/// Longest key or value that is kept for the next request.
 const LONGEST_KEPT: usize = 256;
 
 /// Makes environs for one slot.
@@ -66,13 +66,15 @@ impl Environs {
     pub(super) fn make<'py>(
         &mut self,
         py: Python<'py>,
-        request: &Request,
+        request: &mut Request,
     ) -> PyResult<Bound<'py, PyDict>> {
         let environ = self.base.bind(py).copy()?;
         let input = if request.body.is_empty() {
             self.bytes_io.bind(py).call0()?
         } else {
-            self.bytes_io.bind(py).call1((PyBytes::new(py, &request.body),))?
+            // A body that is there twice is there once too often: ours goes.
+            let body = PyBytes::new(py, &std::mem::take(&mut request.body));
+            self.bytes_io.bind(py).call1((body,))?
         };
         environ.set_item(intern!(py, "wsgi.input"), input)?;
         for (key, value) in request.iter() {
@@ -95,7 +97,7 @@ impl Environs {
             return kept.bind(py).clone();
         }
         let made = latin1(py, key);
-        if self.headers.len() < MOST_KEYS {
+        if self.headers.len() < MOST_KEYS && key.len() <= LONGEST_KEPT {
             self.headers.insert(key.into(), made.clone().unbind());
         }
         made

@@ -20,7 +20,7 @@ pub(super) struct ErrorLog {
 }
 
 impl ErrorLog {
-    fn add(&self, text: &str) {
+    fn add(&self, py: Python<'_>, text: &str) {
         let mut lines = Vec::new();
         {
             let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,16 +31,17 @@ impl ErrorLog {
                 }
             }
         }
-        for line in lines {
-            log(&line);
+        if !lines.is_empty() {
+            // The log may be slow, or stuck: that must not hold up the interpreter.
+            py.detach(|| lines.iter().for_each(|line| log(line)));
         }
     }
 
     /// Writes out what is there of a line.
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&self, py: Python<'_>) {
         let line = std::mem::take(&mut *self.line.lock().unwrap_or_else(PoisonError::into_inner));
         if !line.is_empty() {
-            log(&line);
+            py.detach(|| log(&line));
         }
     }
 }
@@ -61,20 +62,20 @@ impl ErrorLog {
     /// Writes a string; gives the number of characters.
     fn write(&self, text: &Bound<'_, PyAny>) -> PyResult<usize> {
         let text = string(text)?;
-        self.add(&text::lossy(text));
+        self.add(text.py(), &text::lossy(text));
         text.len()
     }
 
     /// Writes each string of an iterable.
     fn writelines(&self, lines: &Bound<'_, PyAny>) -> PyResult<()> {
         for line in lines.try_iter()? {
-            self.add(&text::lossy(string(&line?)?));
+            self.add(lines.py(), &text::lossy(string(&line?)?));
         }
         Ok(())
     }
 
     /// Puts an unfinished line into the log.
-    fn flush(&self) {
-        self.finish();
+    fn flush(&self, py: Python<'_>) {
+        self.finish(py);
     }
 }

@@ -12,8 +12,8 @@ use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
 use crate::worker::Begun;
 use crate::worker::Worker;
-use crate::wsgi::environ::Request;
 use crate::wsgi::names::Name;
+use crate::wsgi::request::Request;
 use crate::wsgi::response::Ending;
 use crate::wsgi::response::Fault;
 use crate::wsgi::response::Response;
@@ -82,18 +82,18 @@ impl Drop for Settled<'_, '_> {
 
 impl Slot {
     fn answer(&mut self, py: Python<'_>, begun: Begun) {
-        let Begun { work, mut out, when } = begun;
+        let Begun { mut work, mut out, when } = begun;
         out.lend(std::mem::take(&mut self.memory));
-        let request = match &work {
-            Ok(request) => request,
-            Err(refused) => &refused.request,
+        let asked = match &work {
+            Ok(request) => request.asked,
+            Err(refused) => refused.request.asked,
         };
-        let exchange = Exchange { response: Response::new(request.asked), out: Some(out) };
+        let exchange = Exchange { response: Response::new(asked), out: Some(out) };
         // Fails without memory only. The way out was dropped with the exchange, which has ended the request.
         let Ok(start) = Bound::new(py, StartResponse::new(exchange)) else { return };
         let this = start.get();
         let settled = Settled(this, py);
-        let failed = match &work {
+        let failed = match &mut work {
             Ok(request) => self.run_guarded(py, request, &start).err(),
             Err(_) => None,
         };
@@ -108,31 +108,37 @@ impl Slot {
                 (Ok(_), None) => response.finish(&mut way),
             }
         });
+        let request = match &work {
+            Ok(request) => request,
+            Err(refused) => &refused.request,
+        };
         let line = if self.access_log { access_line(request, &ending, when) } else { Vec::new() };
         if let Some(out) = this.with(py, |exchange| exchange.out.take()) {
             self.memory = out.end(&ending, &line, &Released(py));
         }
         drop(settled);
-        self.errors.get().finish();
+        self.errors.get().finish(py);
+        // The log may be slow, or stuck: that must not hold up the interpreter.
         match failed {
             Some(Failure::Raised(error)) if !gone => {
                 let title = format!("error in the application: {}", named(request));
-                crate::telemetry::error_block(&title, &trace::format(py, &error));
+                let text = trace::format(py, &error);
+                py.detach(|| crate::telemetry::error_block(&title, &text));
             }
             Some(Failure::Panicked) => {
-                crate::telemetry::error!("a slot panicked: {}", named(request));
+                py.detach(|| crate::telemetry::error!("a slot panicked: {}", named(request)));
             }
             _ => {}
         }
         if let Some(fault) = ending.fault {
-            tell(request, &fault);
+            py.detach(|| tell(request, &fault));
         }
     }
 
     fn run_guarded(
         &mut self,
         py: Python<'_>,
-        request: &Request,
+        request: &mut Request,
         start: &Bound<'_, StartResponse>,
     ) -> Result<(), Failure> {
         match catch_unwind(AssertUnwindSafe(|| self.run(py, request, start))) {
@@ -145,7 +151,7 @@ impl Slot {
     fn run(
         &mut self,
         py: Python<'_>,
-        request: &Request,
+        request: &mut Request,
         start: &Bound<'_, StartResponse>,
     ) -> PyResult<()> {
         let environ = self.environs.make(py, request)?;
@@ -186,3 +192,6 @@ fn access_line(request: &Request, ending: &Ending, when: std::time::SystemTime) 
         when,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,9 +119,9 @@ mod tests {
             };
             control.ack(9);
             if leaves {
-                control.leave()
+                control.leave();
             } else {
-                control.ack(1)
+                control.ack(1);
             }
             waiter.join().unwrap();
             assert_eq!(control.is_gone(), leaves);

@@ -27,8 +27,10 @@ use nix::time::ClockId;
 use crate::bridge::Board;
 use crate::bridge::Kind;
 use crate::bridge::Ticket;
-use crate::wsgi::environ::Refused;
-use crate::wsgi::environ::Request;
+use crate::wsgi::refusal::Refused;
+use crate::wsgi::request::Request;
+use crate::wsgi::response::Ending;
+use crate::wsgi::response::How;
 
 pub use control::Control;
 pub use out::Out;
@@ -157,8 +159,15 @@ impl Worker {
                 continue;
             }
             let began = now_ns();
-            self.shared.board.begin(slot, item.ticket, began);
+            let gone = item.control.is_gone();
             let out = Out::new(Arc::clone(&self.shared), item.control, item.ticket, slot, began);
+            if gone {
+                // Nobody waits for this answer, and nothing was begun.
+                let (how, keep) = (How::Gone, false);
+                out.end(&Ending { how, keep, status: 0, body: 0, fault: None }, b"", wait);
+                continue;
+            }
+            self.shared.board.begin(slot, item.ticket, began);
             return Some(Begun { work: item.work, out, when: item.when });
         }
     }
@@ -178,4 +187,4 @@ fn now_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -23,9 +23,9 @@ use crate::bridge::frame;
 use crate::proto::Envelope;
 use crate::telemetry::Limited;
 use crate::wsgi::environ;
-use crate::wsgi::environ::Refused;
 use crate::wsgi::environ::Rules;
-use crate::wsgi::environ::Why;
+use crate::wsgi::refusal::Refused;
+use crate::wsgi::refusal::Why;
 
 use super::Control;
 use super::Item;

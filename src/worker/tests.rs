@@ -25,36 +25,24 @@ use crate::wsgi::response::How;
 const WHOLE: Ending = Ending { how: How::Whole, keep: true, status: 200, body: 5, fault: None };
 
 /// The instance's end.
-struct Instance {
+pub(crate) struct Instance {
     bridge: UnixStream,
     board: Board,
     inbox: Inbox,
 }
 
 /// A frame of the worker.
-type Seen = (Kind, u8, u64, Vec<u8>);
+pub(crate) type Seen = (Kind, u8, u64, Vec<u8>);
 
 impl Instance {
     /// An instance and a worker of it. The reader would end the process a while after its instance has gone: here that
     /// is longer than any test.
-    fn start() -> (Instance, Worker) {
+    pub(crate) fn start() -> (Instance, Worker) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let board = Board::create(2).unwrap();
         let mut instance = Instance { bridge: ours, board, inbox: Inbox::new(1 << 20) };
-        let settings = WorkerSettings {
-            wsgi_app: "a:b".to_owned(),
-            app_path: PathBuf::from("/"),
-            threads: 2,
-            script_name: String::new(),
-            server_name: None,
-            underscore_headers: Underscore::Drop,
-            access_log: false,
-            log_level: Level::Error,
-            multiprocess: false,
-            worker: 1,
-            graceful_timeout_ms: 3_600_000,
-        };
+        let settings = settings();
         instance.send(Kind::Setup, 0, &serde_json::to_vec(&settings).unwrap());
         let (worker, got) =
             Worker::open(theirs.as_raw_fd(), instance.board.fd().as_raw_fd()).unwrap();
@@ -64,13 +52,13 @@ impl Instance {
         (instance, worker)
     }
 
-    fn send(&mut self, kind: Kind, ticket: u64, payload: &[u8]) {
+    pub(crate) fn send(&mut self, kind: Kind, ticket: u64, payload: &[u8]) {
         let mut out = Vec::new();
         frame::put(&mut out, kind, 0, Ticket(ticket), payload);
         self.bridge.write_all(&out).unwrap();
     }
 
-    fn request(&mut self, ticket: u64) {
+    pub(crate) fn request(&mut self, ticket: u64) {
         self.send(
             Kind::Request,
             ticket,
@@ -78,7 +66,7 @@ impl Instance {
         );
     }
 
-    fn take(&mut self) -> Seen {
+    pub(crate) fn take(&mut self) -> Seen {
         loop {
             if let Some(frame) = self.inbox.next().unwrap() {
                 return (frame.kind, frame.flags, frame.ticket.0, frame.payload.to_vec());
@@ -89,14 +77,31 @@ impl Instance {
         }
     }
 
-    fn take_end(&mut self) -> (u64, Outcome) {
+    pub(crate) fn take_end(&mut self) -> (u64, Outcome) {
         let (kind, _, ticket, payload) = self.take();
         assert_eq!(kind, Kind::End);
         (ticket, EndInfo::parse(&payload).unwrap().0.outcome)
     }
 }
 
-/// Reads the number behind the wire, since the reader works at its own pace.
+/// Settings of a worker with two slots.
+pub(crate) fn settings() -> WorkerSettings {
+    WorkerSettings {
+        wsgi_app: "a:b".to_owned(),
+        app_path: PathBuf::from("/"),
+        threads: 2,
+        script_name: String::new(),
+        server_name: None,
+        underscore_headers: Underscore::Drop,
+        access_log: false,
+        log_level: Level::Error,
+        multiprocess: false,
+        worker: 1,
+        graceful_timeout_ms: 3_600_000,
+    }
+}
+
+/// Waits for what the reader does at its own pace.
 fn wait_until(what: impl Fn() -> bool) {
     for _ in 0..2000 {
         if what() {
@@ -153,6 +158,21 @@ fn a_recalled_request_is_begun_nowhere() {
     instance.send(Kind::Drain, 0, b"");
     assert!(worker.next(0, &Bare).is_none());
     assert_eq!(instance.take_end(), (2, Outcome::Ok));
+    std::mem::forget(instance);
+}
+
+#[test]
+fn for_a_client_that_has_left_nothing_is_begun() {
+    let (mut instance, worker) = Instance::start();
+    instance.request(1);
+    instance.send(Kind::Gone, 1, b"");
+    instance.send(Kind::Drain, 0, b"");
+    // The reader takes frames in order, so the notice is there once a ticket after it is.
+    instance.request(2);
+    assert_eq!(instance.take().0, Kind::Recalled);
+    assert!(worker.next(0, &Bare).is_none());
+    assert_eq!(instance.take_end(), (1, Outcome::ClientGone));
+    assert_eq!(instance.board.begun(), Ticket(0));
     std::mem::forget(instance);
 }
 

@@ -4,15 +4,12 @@
 //! Only the front end's own upper-case keys are believed (protocol section 2.2). What a client sent either gets an
 //! `HTTP_` key, which cannot collide with any other, or is left out, or the request is refused.
 
-use std::ops::Range;
-
 use crate::http::framing::Asked;
 use crate::http::framing::Version;
 use crate::http::framing::Wish;
 use crate::http::head::is_token;
 use crate::proto::Envelope;
 use crate::proto::Headers;
-use crate::proto::ParseError;
 use crate::proto::Value;
 
 use super::host;
@@ -20,6 +17,11 @@ use super::length;
 use super::length::LengthError;
 use super::names::Name;
 use super::names::put_header_key;
+use super::refusal::Refused;
+use super::refusal::Why;
+use super::request::Key;
+use super::request::Request;
+use super::request::trim;
 use super::target;
 
 /// What becomes of a client header with `_` in its name.
@@ -42,164 +44,6 @@ pub struct Rules {
     pub server_name: Option<Vec<u8>>,
     /// Headers with `_`.
     pub underscore: Underscore,
-}
-
-/// Why a request does not reach the application.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
-    /// The message is no request that can be read.
-    #[error("malformed message: {0}")]
-    Message(#[from] ParseError),
-    /// The front end left out one of its own keys.
-    #[error("no {0} in the message")]
-    Missing(&'static str),
-    /// A header name that is no HTTP token, such as Mongrel2 lets through (protocol section 2.2).
-    #[error("header name that is no token")]
-    HeaderName,
-    /// CR, LF or NUL in a value.
-    #[error("control character in a header value")]
-    HeaderValue,
-    /// A header name with `_`, where the settings refuse it.
-    #[error("header name with an underscore")]
-    Underscore,
-    /// A second value of a header that has one.
-    #[error("more than one {0} header")]
-    Twice(&'static str),
-    /// The Host header is no host.
-    #[error("host header that is no host")]
-    Host,
-    /// The target is neither a path nor `*`.
-    #[error("target that is no path")]
-    Path,
-    /// See [`LengthError`].
-    #[error(transparent)]
-    Length(#[from] LengthError),
-    /// The path lies outside the mount point.
-    #[error("path outside of the mount point")]
-    Outside,
-}
-
-impl Why {
-    /// The status that such a request gets.
-    pub fn status(&self) -> u16 {
-        match self {
-            Why::Outside => 404,
-            Why::Length(LengthError::Coding) => 501,
-            _ => 400,
-        }
-    }
-
-    /// Whether the connection may go on: only if there is no doubt where the next request begins.
-    pub fn may_keep(&self) -> bool {
-        *self == Why::Outside
-    }
-}
-
-/// A request that is not for the application.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Why.
-    pub why: Why,
-    /// As much of it as was understood.
-    pub request: Request,
-}
-
-impl Refused {
-    /// A message of which nothing could be read.
-    pub fn unread(why: Why) -> Refused {
-        Refused { why, request: Request::new(0) }
-    }
-}
-
-/// The key of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Key {
-    /// A well-known one.
-    Name(Name),
-    /// Any other header's.
-    Header(Span),
-}
-
-/// A piece of a request's text.
-type Span = Range<usize>;
-
-/// A request, ready for the application.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    text: Vec<u8>,
-    values: Vec<(Key, Span)>,
-    /// What the framing of the response depends on.
-    pub asked: Asked,
-    /// The body.
-    pub body: Vec<u8>,
-    /// How many headers with `_` were left out.
-    pub dropped: usize,
-}
-
-impl Request {
-    fn new(capacity: usize) -> Request {
-        Request {
-            text: Vec::with_capacity(capacity),
-            values: Vec::with_capacity(32),
-            // Until more is known: what is safe to answer anyone.
-            asked: Asked { head: false, version: Version::Http10, wish: Wish::Close },
-            body: Vec::new(),
-            dropped: 0,
-        }
-    }
-
-    /// Every key and value. No key comes twice, unless [`Underscore::Allow`] lets two names become one key.
-    pub fn iter(&self) -> impl Iterator<Item = (Spelled<'_>, &[u8])> {
-        self.values.iter().map(|(key, value)| {
-            let key = match key {
-                Key::Name(name) => Spelled::Name(*name),
-                Key::Header(span) => Spelled::Header(&self.text[span.clone()]),
-            };
-            (key, &self.text[value.clone()])
-        })
-    }
-
-    /// The value of a well-known key.
-    pub fn get(&self, name: Name) -> Option<&[u8]> {
-        let found = self.values.iter().find(|(key, _)| *key == Key::Name(name));
-        found.map(|(_, value)| &self.text[value.clone()])
-    }
-
-    fn put(&mut self, name: Name, value: &[u8]) {
-        let span = self.span(value);
-        self.values.push((Key::Name(name), span));
-    }
-
-    fn span(&mut self, text: &[u8]) -> Span {
-        let start = self.text.len();
-        self.text.extend_from_slice(text);
-        start..self.text.len()
-    }
-
-    /// Appends the texts of a value, each without blanks at its end, which are no part of it (RFC 9110 section 5.5).
-    fn span_joined(&mut self, value: &Value<'_>, separator: &[u8]) -> Result<Span, Why> {
-        let start = self.text.len();
-        for (at, text) in value.iter().enumerate() {
-            if at > 0 {
-                self.text.extend_from_slice(separator);
-            }
-            let text = trim(text);
-            if text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-                return Err(Why::HeaderValue);
-            }
-            self.text.extend_from_slice(text);
-        }
-        Ok(start..self.text.len())
-    }
-}
-
-/// A key as bytes or as its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spelled<'a> {
-    /// A well-known one.
-    Name(Name),
-    /// Any other, spelled out.
-    Header(&'a [u8]),
 }
 
 /// Makes a request of a message.
@@ -411,17 +255,6 @@ fn is_shadow(headers: &Headers<'_>, name: &[u8]) -> bool {
     let twin: Vec<u8> = name.iter().map(|&b| if b == b'_' { b'-' } else { b }).collect();
     matches!(twin.as_slice(), b"content-length" | b"content-type" | b"transfer-encoding")
         || headers.get(&twin).is_some()
-}
-
-/// Without the blanks at either end.
-fn trim(mut text: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = text {
-        text = rest;
-    }
-    while let [rest @ .., b' ' | b'\t'] = text {
-        text = rest;
-    }
-    text
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub mod environ;
 mod host;
 pub mod length;
 pub mod names;
+pub mod refusal;
+pub mod request;
 pub mod response;
 mod target;
 pub mod user;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::wsgi::request::Spelled;
 
 /// A message in tnetstring form, with the usual keys unless `pairs` has them. A list value is written `a|b`.
 fn message(path: &str, pairs: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
@@ -19,7 +20,8 @@ fn message(path: &str, pairs: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut put = |name: &str, value: &str| {
         dict.extend_from_slice(format!("{}:{name},", name.len()).as_bytes());
         if value.contains('|') {
-            let list: String = value.split('|').map(|v| format!("{}:{v},", v.len())).collect();
+            let texts: Vec<_> = value.split('|').map(|v| format!("{}:{v},", v.len())).collect();
+            let list = texts.concat();
             dict.extend_from_slice(format!("{}:{list}]", list.len()).as_bytes());
         } else {
             dict.extend_from_slice(format!("{}:{value},", value.len()).as_bytes());
