@@ -16,6 +16,8 @@ CONFIG ?= proxy-configs/mongrel2/lurcher.conf
 APP ?= hello:application
 # More words for lurcher in `make run`, such as ARGS='--workers 4'.
 ARGS ?=
+# `make run ONCE=--once` ends by itself after the first answer.
+ONCE ?=
 # More words for pytest in `make test-python`, such as PYTEST_ARGS='-k restart'.
 PYTEST_ARGS ?=
 # Seconds for each fuzz target, and for each load of `make load`.
@@ -33,8 +35,6 @@ MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
 VENV_READY := $(VENV)/.ready
 PYTHON_SOURCES := $(wildcard python) tests/python examples scripts
 
-say = @printf '\n== %s\n' $(1)
-
 .PHONY: help
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | \
@@ -42,39 +42,39 @@ help: ## Show this
 
 .PHONY: run
 run: build-tools run-tools dev ## Build, start Mongrel2 and Lurcher with an example, send a first request, stay until Ctrl-C
-	$(call say,'make run: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/')
-	@exec $(BIN)/python scripts/run_example.py --config $(CONFIG) --wsgi-app $(APP) -- $(ARGS)
+	@printf '\n== %s\n' 'make run: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/'
+	@exec $(BIN)/python scripts/run_example.py $(ONCE) --config $(CONFIG) --wsgi-app $(APP) -- $(ARGS)
 
 .PHONY: test
 test: test-rust test-python ## Run every test: Rust (unit, property, fixtures, layers), then pytest through real Mongrel2
 
 .PHONY: test-rust
 test-rust: build-tools $(VENV_READY) ## Run the Rust tests only
-	$(call say,'cargo test: unit and property tests$(comma) fixtures$(comma) layers$(comma) doc examples')
+	@printf '\n== %s\n' 'cargo test: unit and property tests, fixtures, layers, doc examples'
 	cargo test --locked
 
 .PHONY: test-python
 test-python: build-tools run-tools test-tools dev ## Run the pytest tests only (PYTEST_ARGS='-k word')
-	$(call say,'pytest: the installed command end to end$(comma) behind the real Mongrel2')
+	@printf '\n== %s\n' 'pytest: the installed command end to end, behind the real Mongrel2'
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 .PHONY: dev
 dev: build-tools $(VENV_READY) ## Build the extension (release) and install it into .venv
-	$(call say,'maturin develop: building the extension into $(VENV)')
+	@printf '\n== %s\n' 'maturin develop: building the extension into $(VENV)'
 	$(MATURIN) develop --release --locked
 
 .PHONY: lint
 lint: build-tools dev ## Check format, clippy, ruff, types, and that the stub tells the truth
-	$(call say,'cargo fmt --check')
+	@printf '\n== %s\n' 'cargo fmt --check'
 	cargo fmt --check
-	$(call say,'cargo clippy -D warnings')
+	@printf '\n== %s\n' 'cargo clippy -D warnings'
 	cargo clippy --locked --all-targets -- -D warnings
-	$(call say,'ruff: style and format')
+	@printf '\n== %s\n' 'ruff: style and format'
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
-	$(call say,'mypy --strict')
+	@printf '\n== %s\n' 'mypy --strict'
 	$(BIN)/mypy
-	$(call say,'stubtest: the stub against the built extension')
+	@printf '\n== %s\n' 'stubtest: the stub against the built extension'
 	$(BIN)/python -m mypy.stubtest lurcher._native
 
 .PHONY: fmt
@@ -85,7 +85,7 @@ fmt: build-tools $(VENV_READY) ## Format Rust and Python
 
 .PHONY: load
 load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind Mongrel2, with 1 and 4 workers; prints what wrk says
-	$(call say,'load: wrk -c 32 -d $(LOAD_SECONDS)s')
+	@printf '\n== %s\n' 'load: wrk -c 32 -d $(LOAD_SECONDS)s'
 	LOAD_SECONDS=$(LOAD_SECONDS) $(BIN)/pytest -s -k wrk tests/python/test_load.py
 
 .PHONY: fuzz
@@ -99,10 +99,10 @@ fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a 
 
 .PHONY: sdist-check
 sdist-check: build-tools run-tools $(VENV_READY) ## sdist -> fresh environment -> pip install -> one request through Mongrel2
-	$(call say,'sdist-check: building the source distribution')
+	@printf '\n== %s\n' 'sdist-check: building the source distribution'
 	rm -rf build/sdist build/sdist-venv
 	$(BIN)/maturin sdist --out build/sdist
-	$(call say,'sdist-check: installing it into a fresh environment')
+	@printf '\n== %s\n' 'sdist-check: installing it into a fresh environment'
 	$(BIN)/python -m venv build/sdist-venv
 	CARGO_TARGET_DIR=$(abspath target/maturin) build/sdist-venv/bin/pip install \
 		--quiet --disable-pip-version-check build/sdist/lurcher-*.tar.gz
@@ -131,11 +131,9 @@ build-tools run-tools test-tools: %-tools:
 
 $(VENV_READY): requirements-dev.txt scripts/install-missing
 	@scripts/install-missing build
-	$(call say,'making $(VENV) with $(PYTHON)$(comma) installing requirements-dev.txt into it')
+	@printf '\n== %s\n' 'making $(VENV) with $(PYTHON), installing requirements-dev.txt into it'
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 		echo "$(PYTHON) is older than Python 3.10; say which one to use: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
-
-comma := ,
