@@ -5,6 +5,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, final
 
+__all__ = [
+    "ClientGone",
+    "ErrorLog",
+    "FileWrapper",
+    "StartResponse",
+    "Worker",
+    "Write",
+    "__version__",
+    "main",
+]
+
 __version__: str
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
