@@ -25,7 +25,7 @@ pub(super) fn split(given: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 fn is_port(text: &[u8]) -> bool {
-    crate::http::head::decimal(text).is_some_and(|port| port <= u64::from(u16::MAX))
+    crate::http::head::decimal(text).is_some_and(|port| u16::try_from(port).is_ok())
 }
 
 #[cfg(test)]

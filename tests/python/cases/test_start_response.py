@@ -237,7 +237,7 @@ def test_hop_by_hop_headers_are_the_servers(site: Site, way: Way, name: str, blo
     seen = way.ask(f"/hop-by-hop?{name}{blocks}")
     assert (seen.status, seen.body, seen.kept) == (200, b"hello", True)
     assert (seen.header("X-Before"), seen.header("X-After")) == ("1", "1")
-    header, value = starting.HOP_BY_HOP[name]
+    header, _ = starting.HOP_BY_HOP[name]
     assert seen.all(header) == (
         ["chunked"] if blocks and header.lower() == "transfer-encoding" else []
     )
