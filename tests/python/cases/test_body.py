@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 import uuid
 from pathlib import Path
@@ -353,7 +352,7 @@ def take(worker: Instance, ticket: int) -> tuple[int, bytes, bytes]:
                 break
             at = begin + length
             if kind == bridge.END:
-                return size, beginning, end
+                return size + taken, beginning, end
             assert kind == bridge.DATA
             taken += length
             if not beginning:
