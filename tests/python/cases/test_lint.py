@@ -32,7 +32,7 @@ TARGETS = [
     *("bodies/rights?list", "bodies/rights?tuple", "bodies/rights?iterator", "bodies/rights?map"),
     *("bodies/rights?generator", "bodies/rights?dict", "bodies/empty-with-204"),
     *("bodies/files?bytesio", "bodies/files?only-read", "bodies/files?seek"),
-    *("bodies/files?pipe", "bodies/files?upper", "bodies/large-file"),
+    *("bodies/files?pipe", "bodies/files?upper"),
 ]
 
 
@@ -63,7 +63,7 @@ def test_no_checker_complains(site: Site, log: Log, checker: str, target: str) -
     for way in (site.wire, site.http):
         path = f"/{checker}/{target}"
         whole = way.ask(path)
-        assert 200 <= whole.status < 510, whole
+        assert whole.reason != "Internal Server Error", whole
         way.ask(path, version="HTTP/1.0")
         way.ask(path, method="POST", headers=FORM, body=b"name=x")
         # The checkers hold a response to HEAD against its length, and werkzeug's is the response to GET.
