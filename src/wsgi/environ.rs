@@ -146,6 +146,9 @@ fn fill(
     put_path(request, envelope.path, host, rules)?;
     request.put(Name::QueryString, found.query);
     request.put(Name::UrlScheme, found.scheme);
+    if found.scheme == b"https" {
+        request.put(Name::Https, b"on");
+    }
     request.put(Name::Sender, envelope.sender);
     request.put(Name::ConnectionId, itoa::Buffer::new().format(envelope.conn.0).as_bytes());
     request.put(Name::Route, found.pattern);

@@ -40,6 +40,7 @@ names! {
     RequestUri "REQUEST_URI"
     RawUri "RAW_URI"
     UrlScheme "wsgi.url_scheme"
+    Https "HTTPS"
     Sender "lurcher.sender"
     ConnectionId "lurcher.connection_id"
     Route "lurcher.route"

@@ -403,6 +403,7 @@ def test_the_scheme_is_the_front_ends_word(
 ) -> None:
     shown = read(raw(site, {b"URL_SCHEME": given, b"url_scheme": b"https"}, absent=absent))
     assert (shown.get("wsgi.url_scheme"), shown.get("SERVER_PORT")) == (scheme, port)
+    assert shown.get("HTTPS") == ("on" if scheme == "https" else None)
 
 
 def test_the_process_environment_stays_out(way: Way) -> None:
