@@ -232,6 +232,30 @@ fn underscores() {
     let all = environ(&request);
     assert_eq!((all["HTTP_X_AUTH_USER"].as_str(), all["HTTP_X_ALONE"].as_str()), ("good", "1"));
     assert!(!all.contains_key("HTTP_CONTENT_LENGTH"));
+    let pairs =
+        [("a_b-c", "1"), ("a-b_c", "2|3"), ("x_mongrel2_upload_done", "/x"), ("user_agent", "u")];
+    let allow = Rules { underscore: Underscore::Allow, ..rules("") };
+    let all = environ(&with(&allow, "/", &pairs, b"").unwrap());
+    assert_eq!((all["HTTP_A_B_C"].as_str(), all["HTTP_USER_AGENT"].as_str()), ("1, 2, 3", "u"));
+    assert!(!all.contains_key("HTTP_X_MONGREL2_UPLOAD_DONE"));
+}
+
+#[test]
+fn what_the_front_end_says_is_made_exact() {
+    let all = seen("/", &[("URL_SCHEME", "HTTPS"), ("REMOTE_ADDR", "[::1]:4711")]);
+    assert_eq!((all["wsgi.url_scheme"].as_str(), all["HTTPS"].as_str()), ("https", "on"));
+    assert_eq!((all["REMOTE_ADDR"].as_str(), all["REMOTE_PORT"].as_str()), ("::1", "4711"));
+    for scheme in ["", "gopher", "https|https", "(none)"] {
+        let all = seen("/", &[("URL_SCHEME", scheme), ("https", "on")]);
+        assert_eq!(all["wsgi.url_scheme"], "http", "{scheme}");
+        assert!(!all.contains_key("HTTPS"), "{scheme}");
+    }
+    for version in ["", "HTTP/", "HTTP/None", "HTTP/1.", "HTTP/1.10", "http/1.1", "HTTP/1.1 "] {
+        assert_eq!(refused("/", &[("VERSION", version)], b""), Why::Version, "{version:?}");
+    }
+    for version in ["HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/2.0"] {
+        assert_eq!(seen("/", &[("VERSION", version)])["SERVER_PROTOCOL"], version);
+    }
 }
 
 #[test]
