@@ -383,8 +383,11 @@ def test_required_keys(way: Way) -> None:
         assert shown.everything["errors"] == [True] * 3
         cgi = {key for key in shown.types if "." not in key}
         assert {shown.types[key] for key in cgi} == {"str"}
-        # Not offered, so nobody may be led to use it.
-        assert "wsgi.early_hints" not in shown.types
+
+
+def test_no_interim_responses_are_offered(way: Way) -> None:
+    """S08: the key would lead applications to send them unchecked."""
+    assert "wsgi.early_hints" not in show(way).types
 
 
 @pytest.mark.parametrize(
