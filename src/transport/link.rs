@@ -51,7 +51,7 @@ pub enum LinkEvent {
     Subscribed,
     /// The front end (or its subscription) is gone: nothing that it asked for can be answered any more.
     Lost,
-    /// Nobody has subscribed within [`SUBSCRIBE_WAIT`]; the link goes on trying.
+    /// Nobody has subscribed within two seconds; the link goes on trying.
     NoFrontEnd,
     /// The PULL is connected: requests come in.
     Connected,
