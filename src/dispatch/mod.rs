@@ -12,6 +12,7 @@ mod port;
 mod refuse;
 mod run;
 mod sort;
+mod upload;
 
 pub use core::Counters;
 pub use core::Loss;

@@ -84,8 +84,12 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
-    let settings =
-        Settings { links: config.links.clone(), queue_limit: config.queue_limit, access_log };
+    let settings = Settings {
+        links: config.links.clone(),
+        queue_limit: config.queue_limit,
+        access_log,
+        upload_root: config.mongrel2_chroot.clone(),
+    };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
     let supervisor = Supervisor {
