@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from support.front import PROTOCOLS, FrontEnd
 from support.process import Lurcher
 from support.rawhttp import Client, ClosedError
