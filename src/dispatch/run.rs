@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub queue_limit: usize,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
+    /// What the paths of upload files start at.
+    pub upload_root: Option<PathBuf>,
 }
 
 /// What the supervisor tells the dispatcher.
@@ -160,10 +163,11 @@ impl Body {
         wake: Arc<EventFd>,
         news: Sender<News>,
     ) -> Body {
-        let Settings { links, queue_limit, access_log } = settings;
+        let core = Core::new(&settings, Instant::now());
+        let Settings { links, access_log, .. } = settings;
         Body {
             context: Context::new(),
-            core: Core::new(links.len(), queue_limit, access_log.is_some(), Instant::now()),
+            core,
             specs: links,
             links: Vec::new(),
             opened: false,

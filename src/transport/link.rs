@@ -51,7 +51,7 @@ pub enum LinkEvent {
     Subscribed,
     /// The front end (or its subscription) is gone: nothing that it asked for can be answered any more.
     Lost,
-    /// Nobody has subscribed within [`SUBSCRIBE_WAIT`]; the link goes on trying.
+    /// Nobody has subscribed within two seconds; the link goes on trying.
     NoFrontEnd,
     /// The PULL is connected: requests come in.
     Connected,
@@ -241,7 +241,7 @@ impl Link {
     }
 
     /// Begins to leave the front end: it deals us nothing new, and what it has dealt is still received.
-    /// [`LinkEvent::Left`] tells when that is done.
+    /// [`LinkEvent::Left`] tells when that is done; a front end that is not there is left at once, without an event.
     pub fn leave(&mut self, now: Instant) {
         self.state = match self.state {
             Pull::Connected(fd) => {
@@ -256,7 +256,7 @@ impl Link {
             _ => {
                 // ENOENT: it never was connected.
                 let _ = self.pull.disconnect(self.spec.recv.as_str());
-                Pull::Leaving(-1, now)
+                Pull::Left
             }
         };
     }

@@ -16,6 +16,7 @@ use crate::dispatch::refuse::Refusal;
 use crate::dispatch::sort;
 use crate::dispatch::sort::Sorted;
 use crate::dispatch::sort::Unusable;
+use crate::dispatch::upload::Upload;
 use crate::proto::control::Event;
 use crate::telemetry;
 use crate::transport::Message;
@@ -24,7 +25,7 @@ impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, refuse, credits }) => {
+            Ok(Sorted::Request { sender, conn, refuse, credits, file }) => {
                 if self.links[link].closed.iter().any(|ids| ids.contains(&conn)) {
                     self.counters.after_close += 1;
                     return;
@@ -39,7 +40,29 @@ impl Core {
                 if let Some(credits) = credits {
                     connection.credits = Some(credits);
                 }
-                self.enqueue(key, Waiting { message, received: now, refuse }, now);
+                let begun = connection.uploading.take();
+                let upload = match (file, begun) {
+                    (Some(file), Some(begun)) if file == begun => {
+                        Some(Upload::new(self.upload_root.as_deref(), &file))
+                    }
+                    (Some(file), _) => {
+                        self.strange_upload(&file, now);
+                        None
+                    }
+                    (None, begun) => {
+                        // Pipelined before the body that is still being written.
+                        connection.uploading = begun;
+                        None
+                    }
+                };
+                self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
+            }
+            Ok(Sorted::Upload { sender, conn, file }) => {
+                let key = Key { link, conn };
+                let connection =
+                    self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
+                connection.touched = now;
+                connection.uploading = Some(file);
             }
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
@@ -116,7 +139,7 @@ impl Core {
             self.queue.push_back(key);
             return;
         }
-        if let Some(Waiting { message, received, refuse: Some(refusal) }) =
+        if let Some(Waiting { message, received, refuse: Some(refusal), .. }) =
             connection.line.pop_front()
         {
             self.waiting -= 1;
@@ -154,7 +177,20 @@ impl Core {
         let key = Key { link, conn };
         self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
         let refuse = Some(Refusal::Page(400));
-        self.enqueue(key, Waiting { message, received: now, refuse }, now);
+        let item = Waiting { message, received: now, upload: None, refuse };
+        self.enqueue(key, item, now);
+    }
+
+    /// The end of an upload whose beginning we have not seen: a forgery, or another instance has seen it. The request goes
+    /// on without the file, and will be refused for its missing body.
+    fn strange_upload(&mut self, file: &[u8], now: Instant) {
+        if let Some(held) = self.malformed_lines.allow(now) {
+            telemetry::warn!(
+                "upload to \"{}\" is complete, but it has not begun here: not touched (uploads need a \
+                 handler with one instance){held}",
+                telemetry::Escaped(file),
+            );
+        }
     }
 
     /// The client of a connection is gone: its line is emptied, and what runs for it is told.
