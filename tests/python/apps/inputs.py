@@ -103,7 +103,7 @@ def use_kept(environ: Environ) -> object:
         for name, do in acts.items():
             try:
                 raised[name] = f"gave {do()!r}"
-            except ValueError as error:
+            except Exception as error:
                 raised[name] = type(error).__name__
 
     if environ["QUERY_STRING"] == "elsewhere":
