@@ -58,6 +58,13 @@ test-python: build-tools run-tools test-tools dev ## Run the pytest tests only (
 	@printf '\n== %s\n' 'pytest: the installed command end to end, behind the real Mongrel2'
 	$(BIN)/pytest $(PYTEST_ARGS)
 
+# Which of the versions found, and words for pytest: make test-versions VERSIONS=--ends PYTEST_ARGS='-k input'.
+VERSIONS ?=
+
+.PHONY: test-versions
+test-versions: build-tools run-tools test-tools ## Run the tests that Python can make a difference to with each CPython found, from 3.10 on
+	$(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
+
 .PHONY: dev
 dev: build-tools $(VENV_READY) ## Build the extension (release) and install it into .venv
 	@printf '\n== %s\n' 'maturin develop: building the extension into $(VENV)'

@@ -115,7 +115,9 @@ def main(words: list[str]) -> int:
         tests = subprocess.run([python, "-m", "pytest", *words], cwd=ROOT, check=False)
         if tests.returncode != 0:
             failed.append(name)
-    say(f"CPython {', '.join(chosen)}: {'failed: ' + ', '.join(failed) if failed else 'all passed'}")
+    say(
+        f"CPython {', '.join(chosen)}: {'failed: ' + ', '.join(failed) if failed else 'all passed'}"
+    )
     return 1 if failed else 0
 
 

@@ -313,7 +313,9 @@ def own_things(environ: Environ, start: Start) -> Any:
     with LOCK:
         same = {
             name for name in mine if len({id(other[name]) for other in others}) != len(others)
-        } | ({"environ"} if len({id(other["environ"]) for other in others}) != len(others) else set())
+        } | (
+            {"environ"} if len({id(other["environ"]) for other in others}) != len(others) else set()
+        )
     ALL_SLOTS.wait(20)
     KEPT.clear()
     start("200 OK", TEXT)

@@ -350,9 +350,7 @@ def test_c05_streams_hold_their_own_slots_only(place: Stage) -> None:
 
 def test_c01_c02_the_application_is_loaded_where_it_runs(place: Stage) -> None:
     """A thread that never rests, a pair of sockets and a random number, all made at import: none is shared, none harms."""
-    site = Served(
-        place, "isolation:app", ["--workers", "2", "--threads", "1"], env={"SPINS": "1"}
-    )
+    site = Served(place, "isolation:app", ["--workers", "2", "--threads", "1"], env={"SPINS": "1"})
     site.lurcher.wait_for_workers(2)
     numbers: dict[int, float] = {}
 
@@ -427,9 +425,7 @@ def ready(site: Served, count: int) -> list[int]:
 def test_c06_c17_atexit_runs_once_in_each_worker(place: Stage, how: str) -> None:
     """Also for one that is told to end alone; not for one that is killed."""
     lines = place.directory / "atexit"
-    site = Served(
-        place, "isolation:app", ["--workers", "2"], env={"ATEXIT_FILE": str(lines)}
-    )
+    site = Served(place, "isolation:app", ["--workers", "2"], env={"ATEXIT_FILE": str(lines)})
     pids = ready(site, 2)
     for conn in [site.send("/hello") for _ in range(20)]:
         site.answer(conn)
@@ -484,9 +480,7 @@ def test_c08_logging_and_signals_do_not_lock_each_other(place: Stage) -> None:
 
 def test_c07_the_interpreters_own_checks_find_nothing(place: Stage) -> None:
     """Python's development mode and its checking allocator, while requests of all kinds and signals come."""
-    site = Served(
-        place, "isolation:app", env={"PYTHONDEVMODE": "1", "PYTHONMALLOC": "debug"}
-    )
+    site = Served(place, "isolation:app", env={"PYTHONDEVMODE": "1", "PYTHONMALLOC": "debug"})
     (pid,) = site.lurcher.wait_for_workers(1)
     targets = [
         "/hello",
