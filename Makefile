@@ -33,6 +33,7 @@ export PYTHON
 # The extension has a target directory of its own: in one shared with `cargo test` each would undo the other's PyO3.
 MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
 VENV_READY := $(VENV)/.ready
+SUITES_READY := $(VENV)/.suites-ready
 PYTHON_SOURCES := $(wildcard python) tests/python examples scripts
 
 .PHONY: help
@@ -64,6 +65,11 @@ VERSIONS ?=
 .PHONY: test-versions
 test-versions: build-tools run-tools test-tools ## Run the tests that Python can make a difference to with each CPython found, from 3.10 on
 	$(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
+
+.PHONY: test-suites
+test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest
+	@printf '\n== %s\n' 'test-suites: real applications through the real Mongrel2'
+	$(BIN)/pytest -W default tests/python/suites/suite_*.py $(PYTEST_ARGS)
 
 .PHONY: dev
 dev: build-tools $(VENV_READY) ## Build the extension (release) and install it into .venv
@@ -132,8 +138,8 @@ clean: ## Remove what was built and run here, but not .venv
 clean-venv: ## Remove .venv; the next command makes it again
 	rm -rf $(VENV)
 
-.PHONY: build-tools run-tools test-tools
-build-tools run-tools test-tools: %-tools:
+.PHONY: build-tools run-tools test-tools suites-tools
+build-tools run-tools test-tools suites-tools: %-tools:
 	@scripts/install-missing $*
 
 $(VENV_READY): requirements-dev.txt scripts/install-missing
@@ -143,4 +149,9 @@ $(VENV_READY): requirements-dev.txt scripts/install-missing
 		echo "$(PYTHON) is older than Python 3.10; say which one to use: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(SUITES_READY): requirements-suites.txt $(VENV_READY)
+	@printf '\n== %s\n' 'installing requirements-suites.txt into $(VENV)'
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-suites.txt
 	@touch $@

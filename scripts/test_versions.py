@@ -2,7 +2,8 @@
 
     scripts/test_versions.py [--ends] [--list] [pytest words ...]
 
-Looked for are `python3.10` and newer, among pyenv's versions and on the PATH; of several patch releases the newest counts.
+Looked for are `python3.10` and newer, among pyenv's versions and on the PATH; of several patch releases the newest
+counts.
 `--ends` takes the oldest and the newest only. What was not found is named: it is no failure, none found is.
 """
 
@@ -59,17 +60,18 @@ def interpreters() -> dict[str, Path]:
 
 
 def say(words: str) -> None:
+    """Print a heading."""
     print(f"\n== {words}", flush=True)
 
 
-def prepare(name: str, interpreter: Path) -> Path:
+def prepare(name: str, interpreter: Path) -> str:
     """An environment for that version with what is built for it, and with what the tests need."""
     place = BUILD / name
-    python = place / "venv" / "bin" / "python"
-    if not python.exists():
+    python = str(place / "venv" / "bin" / "python")
+    if not Path(python).exists():
         subprocess.run([interpreter, "-m", "venv", place / "venv"], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    requirements = ROOT / "requirements-dev.txt"
+    requirements = str(ROOT / "requirements-dev.txt")
     subprocess.run([*pip, "-r", requirements], check=True)
     wheels = place / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
@@ -78,12 +80,12 @@ def prepare(name: str, interpreter: Path) -> Path:
     environment.pop("PYO3_PYTHON", None)
     maturin = [python, "-m", "maturin", "build", "--release", "--locked", "--quiet"]
     subprocess.run(
-        [*maturin, "--interpreter", python, "--out", wheels],
+        [*maturin, "--interpreter", python, "--out", str(wheels)],
         check=True,
         cwd=ROOT,
         env=environment,
     )
-    wheel = next(wheels.glob("*.whl"))
+    wheel = str(next(wheels.glob("*.whl")))
     subprocess.run([*pip, "--force-reinstall", "--no-deps", wheel], check=True)
     return python
 

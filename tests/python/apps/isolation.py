@@ -411,7 +411,7 @@ def loaded(environ: Environ, start: Start) -> Any:
 
 async def _some_async_work() -> str:
     await asyncio.sleep(0)
-    reader, writer = await asyncio.open_connection(sock=socket.socketpair()[0])
+    _, writer = await asyncio.open_connection(sock=socket.socketpair()[0])
     writer.close()
     return (await asyncio.gather(asyncio.sleep(0, "a"), asyncio.sleep(0, "b")))[1]
 
@@ -452,7 +452,10 @@ def signal_self(environ: Environ, start: Start) -> Any:
 
 def run_subprocess(environ: Environ, start: Start) -> Any:
     """What a child process inherits: nothing of ours but the three streams."""
-    script = "import os, signal; print(sorted(os.listdir('/proc/self/fd')), [s.name for s in signal.pthread_sigmask(0, [])])"
+    script = (
+        "import os, signal;"
+        "print(sorted(os.listdir('/proc/self/fd')), [s.name for s in signal.pthread_sigmask(0, [])])"
+    )
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     exited = subprocess.run(["sh", "-c", "exit 3"]).returncode
     killed = subprocess.run(["sh", "-c", "kill -TERM $$"]).returncode

@@ -349,7 +349,7 @@ def test_c05_streams_hold_their_own_slots_only(place: Stage) -> None:
 
 
 def test_c01_c02_the_application_is_loaded_where_it_runs(place: Stage) -> None:
-    """A thread that never rests, a pair of sockets and a random number, all made at import: none is shared, none harms."""
+    """A thread that never rests, a pair of sockets, a random number, all made at import: none is shared, none harms."""
     site = Served(place, "isolation:app", ["--workers", "2", "--threads", "1"], env={"SPINS": "1"})
     site.lurcher.wait_for_workers(2)
     numbers: dict[int, float] = {}
@@ -443,7 +443,7 @@ def test_c06_c17_atexit_runs_once_in_each_worker(place: Stage, how: str) -> None
 
 @pytest.mark.parametrize("how", ["requests", "lingering", "busy"])
 def test_c04_no_deadlock_at_the_end(place: Stage, how: str) -> None:
-    """With requests at work, with threads of the application that use what they were given, or with one that never rests."""
+    """With requests at work, with threads that use what the application was given, or with one that never rests."""
     held = place.directory / "held"
     for _ in range(4):
         held.write_bytes(b"")

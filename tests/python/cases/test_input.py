@@ -52,6 +52,16 @@ def chunked_post(target: str, body: bytes, coding: str = "chunked") -> bytes:
     return head.encode() + chunked(body)
 
 
+def status_or_close(client: Client) -> int | None:
+    """The status of the response, or None if the connection is closed without a byte of one."""
+    try:
+        return client.response().status
+    except ClosedError as closed:
+        if closed.got:
+            raise
+        return None
+
+
 LINES = b"one\ntwo\n\nfour"
 # Way of reading, what it gives for LINES.
 WAYS: list[tuple[str, list[Any]]] = [
@@ -119,17 +129,14 @@ def test_i03_where_mongrel2_takes_no_uploads_a_chunked_body_is_refused(site: Sit
     before = site_runs(site)
     with site.client() as client:
         client.send(chunked_post("/terminated", b"0123456789"))
-        try:
-            assert client.response().status == 413
-        except ClosedError as closed:
-            # The refusal may be lost in the reset of a connection that still had bytes unread.
-            assert closed.got == b""
+        # The refusal may be lost in the reset of a connection that still had bytes unread.
+        assert status_or_close(client) in (413, None)
     assert site_runs(site) == before + 1
 
 
 @pytest.mark.parametrize("coding", ["Chunked", "CHUNKED", "gzip, chunked", "chunked, gzip", "gzip"])
 def test_i03_other_codings_are_refused_not_emptied(fake: Served, site: Site, coding: str) -> None:
-    """Mongrel2 knows `chunked` in this spelling only: of any other it forwards the head, and takes the body for requests."""
+    """Mongrel2 knows `chunked` in this spelling only; of any other it takes the body for further requests."""
     before = fake.ask("/runs").json()
     answer = fake.ask("/terminated", "POST", {b"transfer-encoding": coding.encode()})
     assert (answer.status, answer.closed) == (501, True)
@@ -223,10 +230,7 @@ def test_i08_nor_does_one_pass_through_mongrel2(site: Site, length: str) -> None
         client.send(
             f"POST /terminated HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n12345".encode()
         )
-        try:
-            assert client.response().status in (400, 413, 501)
-        except ClosedError as closed:
-            assert closed.got == b""
+        assert status_or_close(client) in (400, 413, 501, None)
     with site.client() as client:
         assert client.get("/terminated").status == 200
 
@@ -244,10 +248,7 @@ def test_i09_a_client_that_stops_in_the_middle_runs_nothing(site: Site) -> None:
     with site.client() as client:
         client.send(b"POST /terminated HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nA")
         client.socket.shutdown(1)
-        try:
-            assert client.response().status == 400
-        except ClosedError as closed:
-            assert closed.got == b""
+        assert status_or_close(client) in (400, None)
     assert site_runs(site) == before + 1
 
 

@@ -379,7 +379,7 @@ def place(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_m07_a_flood_is_bounded_and_those_who_left_are_skipped(place: Stage, protocol: str) -> None:
-    """One slot, held; what is beyond the queue is refused at once, and what was queued for clients that left is not run."""
+    """One slot, held: what is beyond the queue is refused at once; what waits for clients that left is not run."""
     site = Served(
         place,
         "probe:application",
