@@ -34,7 +34,7 @@ export PYTHON
 MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
 VENV_READY := $(VENV)/.ready
 SUITES_READY := $(VENV)/.suites-ready
-PYTHON_SOURCES := $(wildcard python) tests/python examples scripts
+PYTHON_SOURCES := $(wildcard python) tests/python examples scripts benches
 
 .PHONY: help
 help: ## Show this
@@ -100,6 +100,11 @@ fmt: build-tools $(VENV_READY) ## Format Rust and Python
 load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind Mongrel2, with 1 and 4 workers; prints what wrk says
 	@printf '\n== %s\n' 'load: wrk -c 32 -d $(LOAD_SECONDS)s'
 	LOAD_SECONDS=$(LOAD_SECONDS) $(BIN)/pytest -s -k wrk tests/python/test_load.py
+
+.PHONY: memory
+memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile
+	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)

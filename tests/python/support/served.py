@@ -39,11 +39,16 @@ class Served:
     options: Sequence[str] = ()
     protocol: str = "json"
     env: Mapping[str, str] = field(default_factory=dict)
+    # The options say themselves where the application lies.
+    own_path: bool = False
 
     def __post_init__(self) -> None:
         self.fake = self.stage.fake(self.protocol)
+        words = [*self.fake.options, *self.options]
+        if self.own_path:
+            words += ["--wsgi-app", self.app]
         self.lurcher = self.stage.lurcher(
-            *self.fake.options, *self.options, app=self.app, env=self.env
+            *words, app=None if self.own_path else self.app, env=self.env
         )
         self.numbers = itertools.count(1)
 
