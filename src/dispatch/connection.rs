@@ -50,8 +50,8 @@ pub(crate) struct Connection {
     pub(crate) sender: SenderUuid,
     /// Requests that wait for their turn.
     pub(crate) line: VecDeque<Waiting>,
-    /// The file that a body of it is being written to, as the front end calls it.
-    pub(crate) uploading: Option<Vec<u8>>,
+    /// The file that a body of it is being written to.
+    pub(crate) uploading: Option<Upload>,
     /// The exchange at work.
     pub(crate) active: Option<Ticket>,
     /// Whether it stands in the dispatcher's queue.

@@ -201,7 +201,7 @@ impl Body {
             watches
                 .extend(self.ports.iter().map(|p| Watch { fd: p.fd(), write: p.wants_to_write() }));
             let timeout = self.timeout(now);
-            transport::wait(&self.links, &watches, &mut ready, timeout)?;
+            transport::wait(&mut self.links, &watches, &mut ready, timeout)?;
             if ready.first().is_some_and(|r| r.read) {
                 // An error means that there was nothing to read.
                 let _ = self.wake.read();
@@ -282,6 +282,10 @@ impl Body {
                     LinkEvent::NoFrontEnd => telemetry::warn!(
                         "no front end has subscribed yet; trying {send} (its recv_spec) and {recv} \
                          (its send_spec) until there is one"
+                    ),
+                    LinkEvent::Unheard => telemetry::error!(
+                        "the front end at {send} has not subscribed to what it is answered: its \
+                         recv_ident must equal its send_ident; its clients get nothing"
                     ),
                     LinkEvent::Lost => {
                         telemetry::warn!("front end at {send} is gone; waiting for it");

@@ -26,6 +26,8 @@ pub(crate) enum Sorted {
         credits: Option<u64>,
         /// Its body is said to be complete in this file.
         file: Option<Vec<u8>>,
+        /// The front end writes to this file what nobody will read.
+        spoilt: Option<Vec<u8>>,
     },
     /// A body begins to be written to this file; its request follows when it is complete.
     Upload {
@@ -64,14 +66,21 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
     let (HeaderBlock::Json(text) | HeaderBlock::Tnet(text)) = envelope.headers;
     let credited = memchr::memmem::find(text, b"DOWNLOAD_CREDITS").is_some();
     if envelope.looks_plain() && !credited {
-        return Ok(Sorted::Request { sender, conn, refuse: None, credits: None, file: None });
+        return Ok(Sorted::Request {
+            sender,
+            conn,
+            refuse: None,
+            credits: None,
+            file: None,
+            spoilt: None,
+        });
     }
     let headers = envelope.headers()?;
     let credits = headers
         .own("DOWNLOAD_CREDITS")
         .and_then(|text| std::str::from_utf8(text).ok())
         .and_then(|text| text.parse().ok());
-    let mut file = None;
+    let (mut file, mut spoilt) = (None, None);
     let refuse = match request::classify(&envelope, &headers) {
         Message::Http => None,
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
@@ -81,8 +90,11 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
                 file = Some(path);
                 None
             }
-            // Where Mongrel2 has a part in it, answering now also ends the upload and removes its file.
-            upload::News::Forged => Some(Refusal::Page(400)),
+            // Answering now also ends an upload in which Mongrel2 has a part.
+            upload::News::Forged(own) => {
+                spoilt = own;
+                Some(Refusal::Page(400))
+            }
         },
         // Bodies in pieces: answering now ends the upload (protocol section 6.4).
         Message::StreamFirst => Some(Refusal::Page(413)),
@@ -91,5 +103,5 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         Message::XmlSocket => Some(Refusal::XmlSocket),
         Message::StreamPart | Message::WebSocketFrame => return Ok(Sorted::Ignored),
     };
-    Ok(Sorted::Request { sender, conn, refuse, credits, file })
+    Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt })
 }

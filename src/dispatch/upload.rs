@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use crate::proto::headers::Headers;
 use crate::proto::request::Envelope;
+use crate::proto::request::UPLOAD_START;
+use crate::proto::request::UploadPaths;
 use crate::proto::request::upload_paths;
 use crate::telemetry;
 
@@ -24,20 +26,29 @@ pub(crate) enum News {
     Begins(Vec<u8>),
     /// The body is complete in this file.
     Complete(Vec<u8>),
-    /// Made up by a client, or spoilt by one.
-    Forged,
+    /// Made up by a client, or spoilt by one. If Mongrel2 has a part in it, this is the file that it writes to: nobody will
+    /// ever read it.
+    Forged(Option<Vec<u8>>),
 }
+
+/// Values of one header that Mongrel2 keeps; what comes later is dropped (protocol section 2.3).
+const KEPT: usize = 5;
 
 /// Reads the news of an upload message.
 pub(crate) fn news(envelope: &Envelope<'_>, headers: &Headers<'_>) -> News {
-    let Some(paths) = upload_paths(headers) else { return News::Forged };
     if !envelope.body.is_empty() || !is_large(headers) {
-        return News::Forged;
+        return News::Forged(None);
     }
-    match paths.done {
-        None => News::Begins(paths.start.to_vec()),
-        Some(done) if done == paths.start => News::Complete(done.to_vec()),
-        Some(_) => News::Forged,
+    match upload_paths(headers) {
+        Some(UploadPaths { start, done: None }) => News::Begins(start.to_vec()),
+        Some(UploadPaths { start, done: Some(done) }) if done == start => {
+            News::Complete(done.to_vec())
+        }
+        // Mongrel2 adds its own value behind those of the client, unless they are too many.
+        _ => News::Forged(headers.get(UPLOAD_START).and_then(|value| {
+            let values: Vec<&[u8]> = value.iter().collect();
+            values.last().filter(|_| values.len() < KEPT).map(|own| own.to_vec())
+        })),
     }
 }
 
@@ -55,21 +66,28 @@ fn is_large(headers: &Headers<'_>) -> bool {
     headers.get(b"transfer-encoding").is_some_and(|coding| coding.first() == b"chunked")
 }
 
-/// The complete body of one request. Its file is removed when this is dropped: after the answer, or when there is none.
+/// The file of one body. It is removed when this is dropped: after the answer, or when it has become clear that there will
+/// be none. Mongrel2 does not mind while it still writes.
 #[derive(Debug)]
 pub(crate) struct Upload {
+    name: Vec<u8>,
     path: PathBuf,
 }
 
 impl Upload {
-    /// The file that the front end calls `path`, seen from here: below `root` if the front end lives in a chroot.
-    pub(crate) fn new(root: Option<&Path>, path: &[u8]) -> Upload {
-        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    /// The file that the front end calls `name`, seen from here: below `root` if the front end lives in a chroot.
+    pub(crate) fn new(root: Option<&Path>, name: Vec<u8>) -> Upload {
+        let path = Path::new(std::ffi::OsStr::from_bytes(&name));
         let path = match root {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
             None => path.to_owned(),
         };
-        Upload { path }
+        Upload { name, path }
+    }
+
+    /// Whether the front end calls it so.
+    pub(crate) fn is(&self, name: &[u8]) -> bool {
+        self.name == name
     }
 
     /// The path, for the worker.
@@ -109,6 +127,13 @@ mod tests {
         assert_eq!(of(&format!("{start},{large}"), ""), News::Begins(b"/f".to_vec()));
         assert_eq!(of(&format!("{start},{chunked}"), ""), News::Begins(b"/f".to_vec()));
         assert_eq!(of(&format!("{both},{large}"), ""), News::Complete(b"/f".to_vec()));
+        let own = Some(b"/g".to_vec());
+        let spoilt = |headers: &str| of(&format!("{headers},{large}"), "");
+        assert_eq!(spoilt(r#""x-mongrel2-upload-start":["/f","/g"]"#), News::Forged(own.clone()));
+        let done = r#""x-mongrel2-upload-start":"/g","x-mongrel2-upload-done":"/etc/passwd""#;
+        assert_eq!(spoilt(done), News::Forged(own));
+        let many = r#""x-mongrel2-upload-start":["/a","/b","/c","/d","/e"]"#;
+        assert_eq!(spoilt(many), News::Forged(None), "the last may be the client's");
         for forged in [
             start.to_owned(),
             both.to_owned(),
@@ -117,13 +142,11 @@ mod tests {
             format!(r#"{both},"content-length":"99999999999""#),
             format!(r#"{both},"content-length":["0","30000"]"#),
             format!(r#"{both},"transfer-encoding":"Chunked""#),
-            format!(r#""x-mongrel2-upload-start":["/f","/g"],{large}"#),
-            format!(r#"{start},"x-mongrel2-upload-done":"/etc/passwd",{large}"#),
             format!(r#""x-mongrel2-upload-done":"/f",{large}"#),
         ] {
-            assert_eq!(of(&forged, ""), News::Forged, "{forged}");
+            assert_eq!(of(&forged, ""), News::Forged(None), "{forged}");
         }
-        assert_eq!(of(&format!("{both},{large}"), "inline"), News::Forged);
+        assert_eq!(of(&format!("{both},{large}"), "inline"), News::Forged(None));
     }
 
     #[test]
@@ -131,9 +154,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("uploads.abc");
         std::fs::write(&file, "body").unwrap();
-        let upload = Upload::new(Some(dir.path()), b"/uploads.abc");
+        let upload = Upload::new(Some(dir.path()), b"/uploads.abc".to_vec());
         assert_eq!(upload.path(), file.as_os_str().as_bytes());
-        assert_eq!(Upload::new(Some(Path::new("/c")), b"./u/x").path(), b"/c/./u/x");
+        assert!(upload.is(b"/uploads.abc"));
+        let relative = Upload::new(Some(Path::new("/nowhere")), b"./u/x".to_vec());
+        assert_eq!(relative.path(), b"/nowhere/./u/x");
         drop(upload);
         assert!(!file.exists());
     }

@@ -2,7 +2,12 @@
 //! once, and values that often repeat are kept from one request to the next.
 
 use std::collections::HashMap;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use nix::fcntl::OFlag;
+use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -38,6 +43,7 @@ pub(super) struct Environs {
     base: Py<PyDict>,
     names: Vec<Known>,
     headers: HashMap<Box<[u8]>, Py<PyString>>,
+    open_file: Py<PyAny>,
     bytes_io: Py<PyAny>,
 }
 
@@ -62,7 +68,8 @@ impl Environs {
         base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
         base.set_item("SERVER_SOFTWARE", SERVER)?;
         let bytes_io = py.import("io")?.getattr("BytesIO")?.unbind();
-        Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io })
+        let open_file = py.import("io")?.getattr("open")?.unbind();
+        Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io, open_file })
     }
 
     /// The environ of a request.
@@ -72,7 +79,9 @@ impl Environs {
         request: &mut Request,
     ) -> PyResult<Lent<'py>> {
         let environ = self.base.bind(py).copy()?;
-        let input = if request.body.is_empty() {
+        let input = if let Some(path) = request.file.take() {
+            self.open(py, &path, request.get(Name::ContentLength))?
+        } else if request.body.is_empty() {
             self.bytes_io.bind(py).call0()?
         } else {
             // A body that is there twice is there once too often: ours goes.
@@ -95,6 +104,29 @@ impl Environs {
             }
         }
         Ok(Lent { environ, input, errors })
+    }
+
+    /// A body that is a file, as a buffered reader of exactly the body. The instance removes the file.
+    fn open<'py>(
+        &self,
+        py: Python<'py>,
+        path: &Path,
+        length: Option<&[u8]>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlag::O_NOFOLLOW.bits())
+            .open(path)?;
+        let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(PyOSError::new_err("the body's file is no regular file"));
+        }
+        if let Some(length) = length.filter(|length| *length < metadata.len()) {
+            file.set_len(length)?;
+        }
+        self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))
     }
 
     fn header_key<'py>(&mut self, py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {

@@ -18,6 +18,7 @@ use crate::dispatch::sort::Sorted;
 use crate::dispatch::sort::Unusable;
 use crate::dispatch::upload::Upload;
 use crate::proto::control::Event;
+use crate::proto::ident::SenderUuid;
 use crate::telemetry;
 use crate::transport::Message;
 
@@ -25,44 +26,38 @@ impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, refuse, credits, file }) => {
-                if self.links[link].closed.iter().any(|ids| ids.contains(&conn)) {
-                    self.counters.after_close += 1;
+            Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt }) => {
+                let key = Key { link, conn };
+                // The front end goes on writing to it, without a name.
+                drop(spoilt.map(|name| self.upload(name)));
+                if self.is_closed(key) {
                     return;
                 }
                 self.counters.requests += 1;
-                let key = Key { link, conn };
-                let connection = self
-                    .connections
-                    .entry(key)
-                    .or_insert_with(|| Connection::new(sender.clone(), now));
-                connection.sender = sender;
+                let connection = self.connection(key, sender, now);
                 if let Some(credits) = credits {
                     connection.credits = Some(credits);
                 }
-                let begun = connection.uploading.take();
-                let upload = match (file, begun) {
-                    (Some(file), Some(begun)) if file == begun => {
-                        Some(Upload::new(self.upload_root.as_deref(), &file))
+                let upload = match file {
+                    // Between beginning and end of a body there can be only what was sent before it.
+                    Some(name) => {
+                        let begun = connection.uploading.take().filter(|upload| upload.is(&name));
+                        if begun.is_none() {
+                            self.strange_upload(&name, now);
+                        }
+                        begun
                     }
-                    (Some(file), _) => {
-                        self.strange_upload(&file, now);
-                        None
-                    }
-                    (None, begun) => {
-                        // Pipelined before the body that is still being written.
-                        connection.uploading = begun;
-                        None
-                    }
+                    None => None,
                 };
                 self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
             }
             Ok(Sorted::Upload { sender, conn, file }) => {
                 let key = Key { link, conn };
-                let connection =
-                    self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
-                connection.touched = now;
-                connection.uploading = Some(file);
+                let upload = self.upload(file);
+                if !self.is_closed(key) {
+                    let connection = self.connection(key, sender, now);
+                    connection.uploading = Some(upload).filter(|_| !connection.closing);
+                }
             }
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
@@ -77,6 +72,25 @@ impl Core {
             Ok(Sorted::Event(_, Event::Unknown) | Sorted::Ignored) => {}
             Err(unusable) => self.unusable(link, message, &unusable, now),
         }
+    }
+
+    fn upload(&self, name: Vec<u8>) -> Upload {
+        Upload::new(self.upload_root.as_deref(), name)
+    }
+
+    /// Whether we have closed a connection: what its client had sent before it knew is not for us any more.
+    fn is_closed(&mut self, key: Key) -> bool {
+        let closed = self.links[key.link].closed.iter().any(|ids| ids.contains(&key.conn));
+        self.counters.after_close += u64::from(closed);
+        closed
+    }
+
+    fn connection(&mut self, key: Key, sender: SenderUuid, now: Instant) -> &mut Connection {
+        let connection =
+            self.connections.entry(key).or_insert_with(|| Connection::new(sender.clone(), now));
+        connection.sender = sender;
+        connection.touched = now;
+        connection
     }
 
     /// A front end is gone, and with it all that it had asked for.

@@ -424,7 +424,7 @@ fn nobody_can_name_a_file_of_his_choice() {
     w.send(0, 1, "/", &upload_keys(&secret, true), "");
     w.send(0, 2, "/", &upload_keys(&other, false), "");
     w.send(0, 2, "/", &upload_keys(&secret, true), "");
-    w.send(0, 3, "/", &upload_keys(&secret, false), "");
+    w.send(0, 3, "/", &upload_keys(&other, false), "");
     w.send(0, 4, "/", &upload_keys(&secret, true), "");
     let flags: Vec<u8> = {
         w.turn();
