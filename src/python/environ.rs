@@ -30,6 +30,14 @@ const MOST_KEYS: usize = 256;
 /// Longest key or value that is kept for the next request.
 const LONGEST_KEPT: usize = 256;
 
+/// What an application gets for one request, and what of it must end with the request.
+pub(super) struct Lent<'py> {
+    pub(super) environ: Bound<'py, PyDict>,
+    /// An `io.BytesIO`.
+    pub(super) input: Bound<'py, PyAny>,
+    pub(super) errors: Bound<'py, ErrorLog>,
+}
+
 /// Makes environs for one slot.
 pub(super) struct Environs {
     base: Py<PyDict>,
@@ -46,18 +54,13 @@ struct Known {
 }
 
 impl Environs {
-    pub(super) fn new(
-        py: Python<'_>,
-        settings: &WorkerSettings,
-        errors: &Bound<'_, ErrorLog>,
-    ) -> PyResult<Environs> {
+    pub(super) fn new(py: Python<'_>, settings: &WorkerSettings) -> PyResult<Environs> {
         let base = PyDict::new(py);
         let names = Name::ALL
             .iter()
             .map(|name| Known { key: PyString::intern(py, name.as_str()).unbind(), last: None })
             .collect();
         base.set_item("wsgi.version", (1, 0))?;
-        base.set_item("wsgi.errors", errors)?;
         base.set_item("wsgi.multithread", settings.threads > 1)?;
         base.set_item("wsgi.multiprocess", settings.multiprocess)?;
         base.set_item("wsgi.run_once", false)?;
@@ -74,7 +77,7 @@ impl Environs {
         &mut self,
         py: Python<'py>,
         request: &mut Request,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Lent<'py>> {
         let environ = self.base.bind(py).copy()?;
         let input = if let Some(path) = request.file.take() {
             self.open(py, &path, request.get(Name::ContentLength))?
@@ -85,7 +88,9 @@ impl Environs {
             let body = PyBytes::new(py, &std::mem::take(&mut request.body));
             self.bytes_io.bind(py).call1((body,))?
         };
-        environ.set_item(intern!(py, "wsgi.input"), input)?;
+        environ.set_item(intern!(py, "wsgi.input"), &input)?;
+        let errors = Bound::new(py, ErrorLog::default())?;
+        environ.set_item(intern!(py, "wsgi.errors"), &errors)?;
         for (key, value) in request.iter() {
             match key {
                 Spelled::Name(name) => {
@@ -98,7 +103,7 @@ impl Environs {
                 }
             }
         }
-        Ok(environ)
+        Ok(Lent { environ, input, errors })
     }
 
     /// A body that is a file, as a buffered reader of exactly the body. The instance removes the file.
