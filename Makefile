@@ -31,9 +31,10 @@ unexport PYO3_BUILD_EXTENSION_MODULE
 export PYTHON
 
 # The extension has a target directory of its own: in one shared with `cargo test` each would undo the other's PyO3.
-MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
+MATURIN := PATH="$(abspath $(BIN)):$$PATH" CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
 VENV_READY := $(VENV)/.ready
-PYTHON_SOURCES := $(wildcard python) tests/python examples scripts
+SUITES_READY := $(VENV)/.suites-ready
+PYTHON_SOURCES := $(wildcard python) tests/python examples scripts benches
 
 .PHONY: help
 help: ## Show this
@@ -57,6 +58,18 @@ test-rust: build-tools $(VENV_READY) ## Run the Rust tests only
 test-python: build-tools run-tools test-tools dev ## Run the pytest tests only (PYTEST_ARGS='-k word')
 	@printf '\n== %s\n' 'pytest: the installed command end to end, behind the real Mongrel2'
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# Which of the versions found, and words for pytest: make test-versions VERSIONS=--ends PYTEST_ARGS='-k input'.
+VERSIONS ?=
+
+.PHONY: test-versions
+test-versions: build-tools run-tools test-tools ## Run the tests that Python can make a difference to with each CPython found, from 3.10 on
+	$(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
+
+.PHONY: test-suites
+test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest
+	@printf '\n== %s\n' 'test-suites: real applications through the real Mongrel2'
+	$(BIN)/pytest -W default tests/python/suites/suite_*.py $(PYTEST_ARGS)
 
 .PHONY: dev
 dev: build-tools $(VENV_READY) ## Build the extension (release) and install it into .venv
@@ -87,6 +100,11 @@ fmt: build-tools $(VENV_READY) ## Format Rust and Python
 load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind Mongrel2, with 1 and 4 workers; prints what wrk says
 	@printf '\n== %s\n' 'load: wrk -c 32 -d $(LOAD_SECONDS)s'
 	LOAD_SECONDS=$(LOAD_SECONDS) $(BIN)/pytest -s -k wrk tests/python/test_load.py
+
+.PHONY: memory
+memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile
+	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
@@ -125,8 +143,8 @@ clean: ## Remove what was built and run here, but not .venv
 clean-venv: ## Remove .venv; the next command makes it again
 	rm -rf $(VENV)
 
-.PHONY: build-tools run-tools test-tools
-build-tools run-tools test-tools: %-tools:
+.PHONY: build-tools run-tools test-tools suites-tools
+build-tools run-tools test-tools suites-tools: %-tools:
 	@scripts/install-missing $*
 
 $(VENV_READY): requirements-dev.txt scripts/install-missing
@@ -136,4 +154,9 @@ $(VENV_READY): requirements-dev.txt scripts/install-missing
 		echo "$(PYTHON) is older than Python 3.10; say which one to use: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(SUITES_READY): requirements-suites.txt $(VENV_READY)
+	@printf '\n== %s\n' 'installing requirements-suites.txt into $(VENV)'
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-suites.txt
 	@touch $@

@@ -37,8 +37,9 @@ def main() -> int:
 
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # What an application prints is seen at once, also where it goes into a pipe.
-        sys.stdout.reconfigure(line_buffering=True)
+        # What an application prints is seen at once, also where it goes into a pipe; and what the encoding of the
+        # place cannot say is shown as an escape, as on stderr, for it must not cost a request.
+        sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     # What the application starts must not hold the bridge open after this process.
     for fd in (options.bridge_fd, options.board_fd):
         os.set_inheritable(fd, False)

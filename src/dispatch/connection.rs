@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::pace::Pace;
 use super::refuse::Refusal;
+use super::upload::Upload;
 use crate::bridge::Ticket;
 use crate::proto::ident::SenderUuid;
 use crate::transport::Message;
@@ -26,6 +27,8 @@ pub(crate) struct Waiting {
     pub(crate) message: Message,
     /// When it was received.
     pub(crate) received: Instant,
+    /// The file that is its body.
+    pub(crate) upload: Option<Upload>,
     /// Answer it with this instead of letting a worker run it.
     pub(crate) refuse: Option<Refusal>,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) sender: SenderUuid,
     /// Requests that wait for their turn.
     pub(crate) line: VecDeque<Waiting>,
+    /// The file that a body of it is being written to.
+    pub(crate) uploading: Option<Upload>,
     /// The exchange at work.
     pub(crate) active: Option<Ticket>,
     /// Whether it stands in the dispatcher's queue.
@@ -75,6 +80,7 @@ impl Connection {
         Connection {
             sender,
             line: VecDeque::new(),
+            uploading: None,
             active: None,
             queued: false,
             out: Vec::new(),
@@ -177,6 +183,7 @@ impl Connection {
             && self.line.is_empty()
             && self.out.is_empty()
             && self.credits.is_none()
+            && self.uploading.is_none()
             && !self.closing
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It takes requests from the front ends, keeps them in order, hands them to workers, and brings the responses back on the
 //! link and to the connection that they belong to. It parses no more of a message than that needs, never touches Python,
-//! and never waits for anything but events. [`core`] is its mind, free of I/O; [`run`] its body.
+//! and never waits for anything but events. [`core`] is its mind, free of I/O; `run.rs` its body.
 
 mod choice;
 mod connection;
@@ -12,6 +12,7 @@ mod port;
 mod refuse;
 mod run;
 mod sort;
+mod upload;
 
 pub use core::Counters;
 pub use core::Loss;

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub queue_limit: usize,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
+    /// What the paths of upload files start at.
+    pub upload_root: Option<PathBuf>,
 }
 
 /// What the supervisor tells the dispatcher.
@@ -160,10 +163,11 @@ impl Body {
         wake: Arc<EventFd>,
         news: Sender<News>,
     ) -> Body {
-        let Settings { links, queue_limit, access_log } = settings;
+        let core = Core::new(&settings, Instant::now());
+        let Settings { links, access_log, .. } = settings;
         Body {
             context: Context::new(),
-            core: Core::new(links.len(), queue_limit, access_log.is_some(), Instant::now()),
+            core,
             specs: links,
             links: Vec::new(),
             opened: false,
@@ -197,7 +201,7 @@ impl Body {
             watches
                 .extend(self.ports.iter().map(|p| Watch { fd: p.fd(), write: p.wants_to_write() }));
             let timeout = self.timeout(now);
-            transport::wait(&self.links, &watches, &mut ready, timeout)?;
+            transport::wait(&mut self.links, &watches, &mut ready, timeout)?;
             if ready.first().is_some_and(|r| r.read) {
                 // An error means that there was nothing to read.
                 let _ = self.wake.read();
@@ -278,6 +282,10 @@ impl Body {
                     LinkEvent::NoFrontEnd => telemetry::warn!(
                         "no front end has subscribed yet; trying {send} (its recv_spec) and {recv} \
                          (its send_spec) until there is one"
+                    ),
+                    LinkEvent::Unheard => telemetry::error!(
+                        "the front end at {send} has not subscribed to what it is answered: its \
+                         recv_ident must equal its send_ident; its clients get nothing"
                     ),
                     LinkEvent::Lost => {
                         telemetry::warn!("front end at {send} is gone; waiting for it");

@@ -1,6 +1,7 @@
 //! What a message from a front end is, and so what becomes of it. Pure; parses no more than it must.
 
 use super::refuse::Refusal;
+use super::upload;
 use crate::proto::control::Event;
 use crate::proto::error::ParseError;
 use crate::proto::ident::ConnId;
@@ -23,6 +24,19 @@ pub(crate) enum Sorted {
         refuse: Option<Refusal>,
         /// Flow control begins on this connection with so many bytes.
         credits: Option<u64>,
+        /// Its body is said to be complete in this file.
+        file: Option<Vec<u8>>,
+        /// The front end writes to this file what nobody will read.
+        spoilt: Option<Vec<u8>>,
+    },
+    /// A body begins to be written to this file; its request follows when it is complete.
+    Upload {
+        /// Whom an answer must name.
+        sender: SenderUuid,
+        /// Whose body it is.
+        conn: ConnId,
+        /// The file, as the front end calls it.
+        file: Vec<u8>,
     },
     /// News of a connection. Never answered: a reply to a disconnect begets another disconnect, endlessly.
     Event(ConnId, Event),
@@ -52,24 +66,42 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
     let (HeaderBlock::Json(text) | HeaderBlock::Tnet(text)) = envelope.headers;
     let credited = memchr::memmem::find(text, b"DOWNLOAD_CREDITS").is_some();
     if envelope.looks_plain() && !credited {
-        return Ok(Sorted::Request { sender, conn, refuse: None, credits: None });
+        return Ok(Sorted::Request {
+            sender,
+            conn,
+            refuse: None,
+            credits: None,
+            file: None,
+            spoilt: None,
+        });
     }
     let headers = envelope.headers()?;
     let credits = headers
         .own("DOWNLOAD_CREDITS")
         .and_then(|text| std::str::from_utf8(text).ok())
         .and_then(|text| text.parse().ok());
+    let (mut file, mut spoilt) = (None, None);
     let refuse = match request::classify(&envelope, &headers) {
-        // Mongrel2 sends a finished upload only for one that we did not refuse when it began: so UploadDone is a client's
-        // invention, and its headers mean nothing.
-        Message::Http | Message::UploadDone => None,
+        Message::Http => None,
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
-        // A body too large for one message. Answering now ends the upload (protocol section 6.3).
-        Message::UploadStart | Message::StreamFirst => Some(Refusal::Page(413)),
+        Message::UploadStart | Message::UploadDone => match upload::news(&envelope, &headers) {
+            upload::News::Begins(file) => return Ok(Sorted::Upload { sender, conn, file }),
+            upload::News::Complete(path) => {
+                file = Some(path);
+                None
+            }
+            // Answering now also ends an upload in which Mongrel2 has a part.
+            upload::News::Forged(own) => {
+                spoilt = own;
+                Some(Refusal::Page(400))
+            }
+        },
+        // Bodies in pieces: answering now ends the upload (protocol section 6.4).
+        Message::StreamFirst => Some(Refusal::Page(413)),
         Message::WebSocketHandshake => Some(Refusal::WebSocket),
         Message::JsonSocket => Some(Refusal::JsonSocket),
         Message::XmlSocket => Some(Refusal::XmlSocket),
         Message::StreamPart | Message::WebSocketFrame => return Ok(Sorted::Ignored),
     };
-    Ok(Sorted::Request { sender, conn, refuse, credits })
+    Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt })
 }

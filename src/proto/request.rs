@@ -161,7 +161,8 @@ pub fn classify(envelope: &Envelope<'_>, headers: &Headers<'_>) -> Message {
     }
 }
 
-const UPLOAD_START: &[u8] = b"x-mongrel2-upload-start";
+/// Names the file that a body is written to.
+pub const UPLOAD_START: &[u8] = b"x-mongrel2-upload-start";
 const UPLOAD_DONE: &[u8] = b"x-mongrel2-upload-done";
 
 /// What the two upload headers say, whoever wrote them.

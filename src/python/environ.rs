@@ -2,7 +2,12 @@
 //! once, and values that often repeat are kept from one request to the next.
 
 use std::collections::HashMap;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use nix::fcntl::OFlag;
+use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -25,11 +30,20 @@ const MOST_KEYS: usize = 256;
 /// Longest key or value that is kept for the next request.
 const LONGEST_KEPT: usize = 256;
 
+/// What an application gets for one request, and what of it must end with the request.
+pub(super) struct Lent<'py> {
+    pub(super) environ: Bound<'py, PyDict>,
+    /// An `io.BytesIO`.
+    pub(super) input: Bound<'py, PyAny>,
+    pub(super) errors: Bound<'py, ErrorLog>,
+}
+
 /// Makes environs for one slot.
 pub(super) struct Environs {
     base: Py<PyDict>,
     names: Vec<Known>,
     headers: HashMap<Box<[u8]>, Py<PyString>>,
+    open_file: Py<PyAny>,
     bytes_io: Py<PyAny>,
 }
 
@@ -40,18 +54,13 @@ struct Known {
 }
 
 impl Environs {
-    pub(super) fn new(
-        py: Python<'_>,
-        settings: &WorkerSettings,
-        errors: &Bound<'_, ErrorLog>,
-    ) -> PyResult<Environs> {
+    pub(super) fn new(py: Python<'_>, settings: &WorkerSettings) -> PyResult<Environs> {
         let base = PyDict::new(py);
         let names = Name::ALL
             .iter()
             .map(|name| Known { key: PyString::intern(py, name.as_str()).unbind(), last: None })
             .collect();
         base.set_item("wsgi.version", (1, 0))?;
-        base.set_item("wsgi.errors", errors)?;
         base.set_item("wsgi.multithread", settings.threads > 1)?;
         base.set_item("wsgi.multiprocess", settings.multiprocess)?;
         base.set_item("wsgi.run_once", false)?;
@@ -59,7 +68,8 @@ impl Environs {
         base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
         base.set_item("SERVER_SOFTWARE", SERVER)?;
         let bytes_io = py.import("io")?.getattr("BytesIO")?.unbind();
-        Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io })
+        let open_file = py.import("io")?.getattr("open")?.unbind();
+        Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io, open_file })
     }
 
     /// The environ of a request.
@@ -67,16 +77,20 @@ impl Environs {
         &mut self,
         py: Python<'py>,
         request: &mut Request,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Lent<'py>> {
         let environ = self.base.bind(py).copy()?;
-        let input = if request.body.is_empty() {
+        let input = if let Some(path) = request.file.take() {
+            self.open(py, &path, request.get(Name::ContentLength))?
+        } else if request.body.is_empty() {
             self.bytes_io.bind(py).call0()?
         } else {
             // A body that is there twice is there once too often: ours goes.
             let body = PyBytes::new(py, &std::mem::take(&mut request.body));
             self.bytes_io.bind(py).call1((body,))?
         };
-        environ.set_item(intern!(py, "wsgi.input"), input)?;
+        environ.set_item(intern!(py, "wsgi.input"), &input)?;
+        let errors = Bound::new(py, ErrorLog::default())?;
+        environ.set_item(intern!(py, "wsgi.errors"), &errors)?;
         for (key, value) in request.iter() {
             match key {
                 Spelled::Name(name) => {
@@ -89,7 +103,30 @@ impl Environs {
                 }
             }
         }
-        Ok(environ)
+        Ok(Lent { environ, input, errors })
+    }
+
+    /// A body that is a file, as a buffered reader of exactly the body. The instance removes the file.
+    fn open<'py>(
+        &self,
+        py: Python<'py>,
+        path: &Path,
+        length: Option<&[u8]>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlag::O_NOFOLLOW.bits())
+            .open(path)?;
+        let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(PyOSError::new_err("the body's file is no regular file"));
+        }
+        if let Some(length) = length.filter(|length| *length < metadata.len()) {
+            file.set_len(length)?;
+        }
+        self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))
     }
 
     fn header_key<'py>(&mut self, py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {

@@ -1,6 +1,10 @@
 //! `wsgi.errors`: a text stream into the log. A line is one record, written when it is complete or flushed.
+//!
+//! Each request has its own, so that lines of two requests never mix. One that is kept still reaches the log after its
+//! request, for loggers are often set up with the first stream they meet; it holds back nothing then.
 
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 use pyo3::exceptions::PyTypeError;
@@ -16,18 +20,25 @@ const LONGEST: usize = 16 * 1024;
 #[pyclass(frozen, module = "lurcher._native")]
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
-    line: Mutex<String>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    line: String,
+    /// The request is over: nobody will finish a line that has no end.
+    over: bool,
 }
 
 impl ErrorLog {
     fn add(&self, py: Python<'_>, text: &str) {
         let mut lines = Vec::new();
         {
-            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.lock();
             for part in text.split_inclusive('\n') {
-                line.push_str(part);
-                if line.ends_with('\n') || line.len() > LONGEST {
-                    lines.push(std::mem::take(&mut *line));
+                open.line.push_str(part);
+                if open.line.ends_with('\n') || open.line.len() > LONGEST || open.over {
+                    lines.push(std::mem::take(&mut open.line));
                 }
             }
         }
@@ -37,12 +48,14 @@ impl ErrorLog {
         }
     }
 
-    /// Writes out what is there of a line.
+    /// The request is over: writes out what is there of a line.
     pub(super) fn finish(&self, py: Python<'_>) {
-        let line = std::mem::take(&mut *self.line.lock().unwrap_or_else(PoisonError::into_inner));
-        if !line.is_empty() {
-            py.detach(|| log(&line));
-        }
+        self.lock().over = true;
+        self.flush(py);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,6 +89,9 @@ impl ErrorLog {
 
     /// Puts an unfinished line into the log.
     fn flush(&self, py: Python<'_>) {
-        self.finish(py);
+        let line = std::mem::take(&mut self.lock().line);
+        if !line.is_empty() {
+            py.detach(|| log(&line));
+        }
     }
 }

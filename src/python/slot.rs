@@ -22,6 +22,7 @@ use crate::wsgi::user;
 use super::Released;
 use super::call::Application;
 use super::environ::Environs;
+use super::environ::Lent;
 use super::errors::ErrorLog;
 use super::start::Exchange;
 use super::start::StartResponse;
@@ -31,7 +32,8 @@ use super::trace;
 struct Slot {
     application: Py<Application>,
     environs: Environs,
-    errors: Py<ErrorLog>,
+    /// Of the request at work.
+    errors: Option<Py<ErrorLog>>,
     /// The thread's own context; each request gets a copy of it.
     context: Py<PyAny>,
     access_log: bool,
@@ -46,11 +48,11 @@ pub(super) fn serve(
     number: usize,
     application: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let errors = Bound::new(py, ErrorLog::default())?;
+    worker.name_slot(number);
     let mut slot = Slot {
         application: Py::new(py, Application { callable: application.clone().unbind() })?,
-        environs: Environs::new(py, settings, &errors)?,
-        errors: errors.unbind(),
+        environs: Environs::new(py, settings)?,
+        errors: None,
         context: py.import("contextvars")?.call_method0("copy_context")?.unbind(),
         access_log: settings.access_log,
         memory: Vec::new(),
@@ -117,7 +119,9 @@ impl Slot {
             self.memory = out.end(&ending, &line, &Released(py));
         }
         drop(settled);
-        self.errors.get().finish(py);
+        if let Some(errors) = self.errors.take() {
+            errors.get().finish(py);
+        }
         // The log may be slow, or stuck: that must not hold up the interpreter.
         match failed {
             Some(Failure::Raised(error)) if !gone => {
@@ -154,10 +158,14 @@ impl Slot {
         request: &mut Request,
         start: &Bound<'_, StartResponse>,
     ) -> PyResult<()> {
-        let environ = self.environs.make(py, request)?;
+        let Lent { environ, input, errors } = self.environs.make(py, request)?;
+        self.errors = Some(errors.unbind());
         let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
         let application = self.application.bind(py);
-        context.call_method1(intern!(py, "run"), (application, environ, start)).map(drop)
+        let called = context.call_method1(intern!(py, "run"), (application, environ, start));
+        // Fails if its memory is in use elsewhere: then it stays open, over the body of this request and no other.
+        let _ = input.call_method0(intern!(py, "close"));
+        called.map(drop)
     }
 }
 

@@ -20,6 +20,7 @@ use super::Exit;
 use super::Interpreter;
 use super::policy::Policy;
 use super::watch::Worker;
+use super::watch::count;
 use super::watch::kill;
 use crate::config::Config;
 use crate::dispatch::Command;
@@ -83,8 +84,12 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
-    let settings =
-        Settings { links: config.links.clone(), queue_limit: config.queue_limit, access_log };
+    let settings = Settings {
+        links: config.links.clone(),
+        queue_limit: config.queue_limit,
+        access_log,
+        upload_root: config.mongrel2_chroot.clone(),
+    };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
     let supervisor = Supervisor {
@@ -122,9 +127,11 @@ impl Supervisor {
     fn run(mut self, signals: &Receiver<i32>) -> Exit {
         let Config { workers, threads, links, wsgi_app, .. } = &self.config;
         telemetry::info!(
-            "lurcher {}: {wsgi_app}, {workers} worker(s) of {threads} thread(s), {} link(s)",
+            "lurcher {}: {wsgi_app}, {} of {}, {}",
             env!("CARGO_PKG_VERSION"),
-            links.len(),
+            count(*workers as usize, "worker"),
+            count(*threads as usize, "thread"),
+            count(links.len(), "link"),
         );
         for _ in 0..self.config.workers {
             self.spawn();
@@ -226,9 +233,11 @@ impl Supervisor {
 
     pub(super) fn idle(&mut self, counters: Counters) {
         telemetry::info!(
-            "{} request(s) received, {} answered by the instance itself, {} malformed",
+            "requests received: {}, of these answered by the instance itself: {}; clients that left: {}; \
+             malformed messages: {}",
             counters.requests,
             counters.refused,
+            counters.clients_gone,
             counters.malformed,
         );
         if let Phase::Leaving(until) = self.phase {

@@ -115,7 +115,7 @@ impl Supervisor {
             News::Idle(counters) => self.idle(counters),
             News::GivenUp(0) => {}
             News::GivenUp(answered) => {
-                telemetry::warn!("{answered} request(s) were answered 503 or cut off");
+                telemetry::warn!("{} answered 503 or cut off", count(answered, "request"));
             }
             News::Failed(why) => {
                 telemetry::error!("the dispatcher cannot go on: {why}");
@@ -192,15 +192,11 @@ impl Supervisor {
             self.follow(End::LoadFailed);
         } else if let Some(ready) = worker.ready {
             let asked = worker.draining || self.phase != Phase::Running;
-            if asked && loss.begun + loss.put_back == 0 {
+            let costs = costs(loss);
+            if asked && costs.is_empty() {
                 telemetry::info!("{id} (pid {pid}) has ended ({how})");
             } else {
-                telemetry::error!(
-                    "{id} (pid {pid}) died ({how}): {} request(s) it had begun got 502 or were cut \
-                     off, {} it had not begun go to another worker",
-                    loss.begun,
-                    loss.put_back,
-                );
+                telemetry::error!("{id} (pid {pid}) died ({how}){costs}");
             }
             if !worker.replaced {
                 self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
@@ -219,7 +215,7 @@ impl Supervisor {
         }
         let others = self.workers.len();
         match self.policy.judge(end, others, self.config.keep_alive) {
-            Verdict::GoOn => telemetry::warn!("{others} worker(s) left"),
+            Verdict::GoOn => telemetry::warn!("{} left", count(others, "worker")),
             Verdict::Replace(delay) => {
                 if !delay.is_zero() {
                     telemetry::warn!("the next worker starts in {:.1} s", delay.as_secs_f64());
@@ -239,6 +235,25 @@ pub(super) fn kill(worker: &mut Worker) {
         // It fails only for a process that has ended already.
         let _ = worker.child.kill();
     }
+}
+
+/// What a worker's end did to requests, as the rest of a sentence; empty if nothing.
+fn costs(loss: Loss) -> String {
+    let begun = count(loss.begun, "request");
+    let put_back = count(loss.put_back, "request");
+    match (loss.begun, loss.put_back) {
+        (0, 0) => String::new(),
+        (_, 0) => format!(": {begun} begun and answered 502 or cut off"),
+        (0, _) => format!(": {put_back} not begun and handed on"),
+        _ => format!(
+            ": {begun} begun and answered 502 or cut off, {put_back} not begun and handed on"
+        ),
+    }
+}
+
+/// `1 worker`, `2 workers`.
+pub(super) fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn describe(status: ExitStatus) -> String {

@@ -6,8 +6,6 @@
 //!
 //! A link does not look into messages, and it does not sleep.
 
-use std::collections::HashSet;
-use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::time::Duration;
 use std::time::Instant;
@@ -17,7 +15,8 @@ use super::Message;
 use super::TransportError;
 use super::monitor::Monitor;
 use super::monitor::News;
-use super::option;
+use super::publisher::Heard;
+use super::publisher::Publisher;
 use crate::config::LinkSpec;
 
 /// How long the PULL waits for the first subscription. A single-threaded front end that blocks on its PUSH before it
@@ -34,16 +33,6 @@ const NO_RECONNECT_MS: i32 = 3_600_000;
 /// How long a front end may take to end a connection that we have half-closed before we stop waiting for it.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
-/// How long last responses may take to leave when the sockets are closed, in ms.
-const LINGER_MS: i32 = 3_000;
-
-/// Publications kept while a front end has never subscribed yet, or its high-water mark is reached. Beyond it, slots
-/// wait ([`Link::congested`]).
-const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
-
-/// How long publications are kept for a front end that has not subscribed yet.
-const UNSUBSCRIBED_KEEP: Duration = Duration::from_secs(10);
-
 /// What happened to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -51,7 +40,9 @@ pub enum LinkEvent {
     Subscribed,
     /// The front end (or its subscription) is gone: nothing that it asked for can be answered any more.
     Lost,
-    /// Nobody has subscribed within [`SUBSCRIBE_WAIT`]; the link goes on trying.
+    /// What was published was not what the front end has subscribed to: its `recv_ident` is no prefix of its `send_ident`.
+    Unheard,
+    /// Nobody has subscribed within two seconds; the link goes on trying.
     NoFrontEnd,
     /// The PULL is connected: requests come in.
     Connected,
@@ -78,17 +69,16 @@ enum Pull {
 /// One front end's pair of endpoints, connected.
 pub struct Link {
     spec: LinkSpec,
-    xpub: zmq::Socket,
+    publisher: Publisher,
     pull: zmq::Socket,
     monitor: Monitor,
     state: Pull,
     pause: Duration,
-    subscriptions: HashSet<Vec<u8>>,
-    opened: Instant,
-    ever_subscribed: bool,
-    backlog: VecDeque<Vec<u8>>,
-    backlog_bytes: usize,
-    dropped: u64,
+    descriptors: [RawFd; Link::SOCKETS],
+    /// Which of the other two sockets may have something to read. `ZMQ_FD` tells of commands and only once, so a socket is
+    /// read until it has nothing, and then left alone until its descriptor wakes us: each look in vain costs a system call.
+    look_pull: bool,
+    look_monitor: bool,
 }
 
 impl std::fmt::Debug for Link {
@@ -101,6 +91,9 @@ impl std::fmt::Debug for Link {
 }
 
 impl Link {
+    /// Sockets of a link, and so descriptors to wait for.
+    pub(super) const SOCKETS: usize = 3;
+
     /// Opens a link: connects its XPUB now, its PULL when the time has come.
     ///
     /// # Errors
@@ -113,40 +106,27 @@ impl Link {
     ) -> Result<Link, TransportError> {
         let context = &context.0;
         let fault = |doing| move |why| TransportError::Socket { doing, why };
-        let mut xpub = context.socket(zmq::XPUB).map_err(fault("make an XPUB"))?;
-        // Without IMMEDIATE, responses published while a front end is away are kept for its successor, whose connection
-        // ids start again at 1 (protocol section 9.5).
-        xpub.set_immediate(true).map_err(fault("set IMMEDIATE"))?;
-        xpub.set_linger(LINGER_MS).map_err(fault("set LINGER"))?;
-        option::set_xpub_nodrop(&mut xpub).map_err(fault("set XPUB_NODROP"))?;
+        let publisher = Publisher::open(context, spec.send.as_str(), now)?;
         let pull = context.socket(zmq::PULL).map_err(fault("make a PULL"))?;
         pull.set_rcvhwm(0).map_err(fault("set RCVHWM"))?;
         pull.set_reconnect_ivl(NO_RECONNECT_MS).map_err(fault("set RECONNECT_IVL"))?;
         pull.set_linger(0).map_err(fault("set LINGER"))?;
-        for socket in [&xpub, &pull] {
-            // A front end's host that vanishes without a FIN is noticed in minutes, not in hours.
-            socket.set_tcp_keepalive(1).map_err(fault("set TCP_KEEPALIVE"))?;
-            socket.set_tcp_keepalive_idle(60).map_err(fault("set TCP_KEEPALIVE_IDLE"))?;
-        }
-        for (socket, endpoint) in [(&xpub, &spec.send), (&pull, &spec.recv)] {
-            let literal = endpoint.as_str().contains('[');
-            socket.set_ipv6(literal).map_err(fault("set IPV6"))?;
-        }
         let monitor = Monitor::start(context, &pull, &format!("lurcher-link-{number}"))?;
-        connect(&xpub, spec.send.as_str())?;
+        let mut descriptors = [0; Link::SOCKETS];
+        let found = [pull.get_fd(), publisher.fd(), monitor.socket().get_fd()];
+        for (fd, found) in descriptors.iter_mut().zip(found) {
+            *fd = found.map_err(fault("get a descriptor"))?;
+        }
         Ok(Link {
             spec,
-            xpub,
+            publisher,
             pull,
             monitor,
             state: Pull::Waiting(Some(now + SUBSCRIBE_WAIT)),
             pause: RETRY.0,
-            subscriptions: HashSet::new(),
-            opened: now,
-            ever_subscribed: false,
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
-            dropped: 0,
+            descriptors,
+            look_pull: true,
+            look_monitor: true,
         })
     }
 
@@ -157,22 +137,17 @@ impl Link {
 
     /// Whether the front end would get what is published now.
     pub fn subscribed(&self) -> bool {
-        !self.subscriptions.is_empty()
-    }
-
-    /// Whether what is published for `sender` reaches anyone: a SUB matches by prefix (protocol section 9.3).
-    pub fn reaches(&self, sender: &[u8]) -> bool {
-        self.subscriptions.iter().any(|prefix| sender.starts_with(prefix))
+        self.publisher.subscribed()
     }
 
     /// Whether publications pile up here: whoever makes them should wait.
     pub fn congested(&self) -> bool {
-        self.backlog_bytes > BACKLOG_BYTES
+        self.publisher.congested()
     }
 
     /// Publications dropped because no front end was there for them.
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.publisher.dropped()
     }
 
     /// Looks after subscriptions, connections and the backlog. Call it in each turn of the loop, and read all messages
@@ -182,7 +157,18 @@ impl Link {
         now: Instant,
         events: &mut Vec<LinkEvent>,
     ) -> Result<(), TransportError> {
-        self.hear_subscriptions(events);
+        let mut lost = false;
+        self.publisher.hear(|heard| match heard {
+            Heard::Subscribed => events.push(LinkEvent::Subscribed),
+            Heard::Lost => {
+                lost = true;
+                events.push(LinkEvent::Lost);
+            }
+        });
+        // Also when it is back already: its ids have started again.
+        if lost {
+            self.lost(events);
+        }
         self.hear_monitor(now, events);
         match self.state {
             Pull::Waiting(Some(until)) if now >= until => {
@@ -196,7 +182,10 @@ impl Link {
             Pull::Leaving(_, until) if now >= until => self.gone(events),
             _ => {}
         }
-        self.flush(now);
+        if self.publisher.is_unheard() {
+            events.push(LinkEvent::Unheard);
+        }
+        self.publisher.flush(now);
         Ok(())
     }
 
@@ -208,40 +197,33 @@ impl Link {
             _ => None,
         };
         // An XPUB at its high-water mark cannot be waited for: it always claims to be writable.
-        let backlog = (!self.backlog.is_empty()).then(|| now + Duration::from_millis(2));
+        let backlog = (self.publisher.backlog_bytes() > 0).then(|| now + Duration::from_millis(2));
         state.into_iter().chain(backlog).min()
     }
 
     /// The next message of the front end, if there is one.
     pub fn receive(&mut self) -> Option<Message> {
+        if !self.look_pull {
+            return None;
+        }
         let mut message = zmq::Message::new();
-        // The only errors here are EAGAIN and EINTR: both mean "not now".
-        self.pull.recv(&mut message, zmq::DONTWAIT).ok()?;
-        Some(Message(message))
+        match self.pull.recv(&mut message, zmq::DONTWAIT) {
+            Ok(()) => return Some(Message(message)),
+            Err(zmq::Error::EAGAIN) => self.look_pull = false,
+            // Interrupted: asked again in the next turn.
+            Err(_) => {}
+        }
+        None
     }
 
     /// Publishes one reply. It is kept when it cannot go out now (see [`Link::congested`]), and dropped when there is no
     /// front end that could have asked for it.
     pub fn publish(&mut self, reply: Vec<u8>) {
-        if self.backlog.is_empty() && self.subscribed() {
-            match self.xpub.send(&reply[..], zmq::DONTWAIT) {
-                Ok(()) => return,
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => {}
-                Err(_) => {
-                    self.dropped += 1;
-                    return;
-                }
-            }
-        } else if !self.subscribed() && self.ever_subscribed {
-            self.dropped += 1;
-            return;
-        }
-        self.backlog_bytes += reply.len();
-        self.backlog.push_back(reply);
+        self.publisher.publish(reply);
     }
 
     /// Begins to leave the front end: it deals us nothing new, and what it has dealt is still received.
-    /// [`LinkEvent::Left`] tells when that is done.
+    /// [`LinkEvent::Left`] tells when that is done; a front end that is not there is left at once, without an event.
     pub fn leave(&mut self, now: Instant) {
         self.state = match self.state {
             Pull::Connected(fd) => {
@@ -256,7 +238,7 @@ impl Link {
             _ => {
                 // ENOENT: it never was connected.
                 let _ = self.pull.disconnect(self.spec.recv.as_str());
-                Pull::Leaving(-1, now)
+                Pull::Left
             }
         };
     }
@@ -268,53 +250,32 @@ impl Link {
 
     /// Bytes that wait to be published.
     pub fn backlog_bytes(&self) -> usize {
-        self.backlog_bytes
+        self.publisher.backlog_bytes()
     }
 
-    pub(super) fn has_input(&self) -> bool {
-        [&self.pull, &self.xpub, self.monitor.socket()]
-            .iter()
-            .any(|socket| socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN)))
+    /// Whether there may be something to read before anything new happens.
+    pub(super) fn has_input(&mut self) -> bool {
+        self.publisher.has_input() || self.look_pull || self.look_monitor
     }
 
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> + use<> {
-        [self.pull.get_fd(), self.xpub.get_fd(), self.monitor.socket().get_fd()]
-            .into_iter()
-            .filter_map(Result::ok)
+    pub(super) fn descriptors(&self) -> [RawFd; Link::SOCKETS] {
+        self.descriptors
     }
 
-    fn hear_subscriptions(&mut self, events: &mut Vec<LinkEvent>) {
-        while let Ok(news) = self.xpub.recv_bytes(zmq::DONTWAIT) {
-            let before = self.subscribed();
-            match news.split_first() {
-                Some((1, prefix)) => {
-                    self.subscriptions.insert(prefix.to_vec());
-                }
-                Some((0, prefix)) => {
-                    self.subscriptions.remove(prefix);
-                }
-                // A SUB that speaks to us in its own words (ZMQ 3.x allows it); nobody listens.
-                _ => continue,
-            }
-            if self.subscribed() == before {
-                continue;
-            }
-            if self.subscribed() {
-                self.ever_subscribed = true;
-                events.push(LinkEvent::Subscribed);
-            } else {
-                self.lost(events);
-            }
+    /// Tells which of [`Link::descriptors`] have woken us.
+    pub(super) fn woken(&mut self, mut readable: impl Iterator<Item = bool>) {
+        let mut next = || readable.next().unwrap_or(true);
+        self.look_pull |= next();
+        if next() {
+            self.publisher.woken();
         }
+        self.look_monitor |= next();
     }
 
     /// The front end is gone. What it had sent and we have not read yet is of its old life, whose connection ids mean
     /// strangers in its next one: it must not be read.
     fn lost(&mut self, events: &mut Vec<LinkEvent>) {
-        events.push(LinkEvent::Lost);
-        self.dropped += self.backlog.len() as u64;
-        self.backlog.clear();
-        self.backlog_bytes = 0;
+        self.look_pull = true;
         match self.state {
             Pull::Left => {}
             Pull::Leaving(..) => self.gone(events),
@@ -326,6 +287,9 @@ impl Link {
     }
 
     fn hear_monitor(&mut self, now: Instant, events: &mut Vec<LinkEvent>) {
+        if !std::mem::take(&mut self.look_monitor) {
+            return;
+        }
         while let Some(news) = self.monitor.next() {
             match (news, self.state) {
                 (News::Connected(fd), Pull::Connecting) => {
@@ -354,6 +318,7 @@ impl Link {
     }
 
     fn connect_pull(&mut self) -> Result<(), TransportError> {
+        self.look_pull = true;
         // The old session, if there is one, waits for its hour; it must go, or there would be two.
         let _ = self.pull.disconnect(self.spec.recv.as_str());
         self.state = Pull::Connecting;
@@ -364,30 +329,16 @@ impl Link {
         self.state = Pull::Left;
         events.push(LinkEvent::Left);
     }
-
-    fn flush(&mut self, now: Instant) {
-        if !self.subscribed() {
-            if now.duration_since(self.opened) > UNSUBSCRIBED_KEEP + SUBSCRIBE_WAIT {
-                self.dropped += self.backlog.len() as u64;
-                self.backlog.clear();
-                self.backlog_bytes = 0;
-            }
-            return;
-        }
-        while let Some(reply) = self.backlog.front() {
-            match self.xpub.send(&reply[..], zmq::DONTWAIT) {
-                Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => return,
-                Ok(()) => {}
-                Err(_) => self.dropped += 1,
-            }
-            self.backlog_bytes -= reply.len();
-            self.backlog.pop_front();
-        }
-    }
 }
 
-fn connect(socket: &zmq::Socket, endpoint: &str) -> Result<(), TransportError> {
-    socket
-        .connect(endpoint)
-        .map_err(|why| TransportError::Connect { endpoint: endpoint.to_owned(), why })
+/// Connects a socket, whichever kind of TCP address the endpoint has.
+pub(super) fn connect(socket: &zmq::Socket, endpoint: &str) -> Result<(), TransportError> {
+    let connect = || {
+        // A front end's host that vanishes without a FIN is noticed in minutes, not in hours.
+        socket.set_tcp_keepalive(1)?;
+        socket.set_tcp_keepalive_idle(60)?;
+        socket.set_ipv6(endpoint.contains('['))?;
+        socket.connect(endpoint)
+    };
+    connect().map_err(|why| TransportError::Connect { endpoint: endpoint.to_owned(), why })
 }

@@ -6,6 +6,7 @@
 mod link;
 mod monitor;
 mod option;
+mod publisher;
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -93,17 +94,17 @@ pub struct Ready {
 }
 
 /// Sleeps until a link has something, one of `watches` is ready, or `timeout` is over (`None`: no limit). Puts one
-/// [`Ready`] for each watch into `ready`. Links are looked at by their owner anyway, so nothing is said of them.
+/// [`Ready`] for each watch into `ready`; a link remembers by itself which of its sockets has something.
 ///
 /// An interrupted wait counts as a wait that is over.
 pub fn wait(
-    links: &[Link],
+    links: &mut [Link],
     watches: &[Watch],
     ready: &mut Vec<Ready>,
     timeout: Option<Duration>,
 ) -> Result<(), TransportError> {
-    // `ZMQ_FD` tells of commands, not of messages, and only once: ask each socket before sleeping.
-    let timeout = if links.iter().any(Link::has_input) { Some(Duration::ZERO) } else { timeout };
+    let timeout =
+        if links.iter_mut().any(Link::has_input) { Some(Duration::ZERO) } else { timeout };
     let millis = match timeout {
         None => -1,
         // Rounded up: a wait that ends before its deadline would spin.
@@ -126,5 +127,8 @@ pub fn wait(
         read: item.is_readable() || item.is_error(),
         write: item.is_writable(),
     }));
+    for (link, items) in links.iter_mut().zip(items[watches.len()..].chunks(Link::SOCKETS)) {
+        link.woken(items.iter().map(zmq::PollItem::is_readable));
+    }
     Ok(())
 }

@@ -4,7 +4,10 @@
 //! and ends the process by force if they do not.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -117,7 +120,10 @@ impl Reader {
 
     fn request(&mut self, frame: Frame<'_>) {
         let ticket = frame.ticket;
-        let work = self.prepare(frame.payload);
+        // Without its message it is refused as any malformed one.
+        let (file, message) = frame.request().unwrap_or_default();
+        let file = file.map(|path| Path::new(OsStr::from_bytes(path)));
+        let work = self.prepare(message, file);
         let control = Arc::new(Control::default());
         if self.controls.len() >= self.sweep_at {
             self.controls.retain(|_, control| !control.is_past());
@@ -135,9 +141,24 @@ impl Reader {
         }
     }
 
-    fn prepare(&mut self, message: &[u8]) -> Work {
+    fn prepare(&mut self, message: &[u8], file: Option<&Path>) -> Work {
+        let size = match file.map(Path::metadata).transpose() {
+            Ok(found) => found.map(|metadata| metadata.len()),
+            Err(error) => {
+                if let Some(held) = self.limits.refused.allow(Instant::now()) {
+                    let path = file.unwrap_or(Path::new("")).display();
+                    crate::telemetry::error!(
+                        "the body's file {path} cannot be read: {error}; is --mongrel2-chroot right?{held}"
+                    );
+                }
+                return Err(Box::new(Refused::unread(Why::File)));
+            }
+        };
         let work = match Envelope::parse(message) {
-            Ok(envelope) => environ::prepare(&envelope, &self.rules).map(Box::new),
+            Ok(envelope) => environ::prepare(&envelope, &self.rules, size).map(|mut request| {
+                request.file = file.map(Path::to_owned);
+                Box::new(request)
+            }),
             Err(error) => Err(Box::new(Refused::unread(Why::Message(error)))),
         };
         match &work {

@@ -51,11 +51,17 @@ pub struct Rules {
 ///
 /// # Errors
 /// What could be understood comes back with the reason, for the access log and for a `HEAD` that must get no body.
-pub fn prepare(envelope: &Envelope<'_>, rules: &Rules) -> Result<Request, Box<Refused>> {
+///
+/// `file` is the size of the file that is the body, where the front end has put it into one.
+pub fn prepare(
+    envelope: &Envelope<'_>,
+    rules: &Rules,
+    file: Option<u64>,
+) -> Result<Request, Box<Refused>> {
     let mut request = Request::new(1024);
     match envelope.headers().map_err(Why::from).and_then(|headers| {
         let found = Found::look(&headers, &mut request)?;
-        fill(&mut request, envelope, &headers, &found, rules)
+        fill(&mut request, envelope, &headers, &found, rules, file)
     }) {
         Ok(()) => Ok(request),
         Err(why) => Err(Box::new(Refused { why, request })),
@@ -137,6 +143,7 @@ fn fill(
     headers: &Headers<'_>,
     found: &Found<'_>,
     rules: &Rules,
+    file: Option<u64>,
 ) -> Result<(), Why> {
     let host = match found.host {
         Some(host) => trim(host.single().ok_or(Why::Twice("host"))?),
@@ -159,7 +166,11 @@ fn fill(
     if let Some(span) = uri.map(|(_, span)| span.clone()) {
         request.values.push((Key::Name(Name::RawUri), span));
     }
-    let came = envelope.body.len() as u64;
+    let came = match file {
+        // Mongrel2 writes what is pipelined behind a body into its file too: it ends where it was announced to end.
+        Some(size) => length::announced(found.length).map_or(size, |said| said.min(size)),
+        None => envelope.body.len() as u64,
+    };
     if found.version == b"HTTP/1.0" && found.coding.is_some() {
         return Err(LengthError::Coding.into());
     }

@@ -54,6 +54,11 @@ pub fn check(
     }
 }
 
+/// What a single well-formed Content-Length says.
+pub fn announced(content_length: Option<&Value<'_>>) -> Option<u64> {
+    decimal(content_length?.single()?.trim_ascii())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

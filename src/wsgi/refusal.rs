@@ -38,6 +38,9 @@ pub enum Why {
     /// See [`LengthError`].
     #[error(transparent)]
     Length(#[from] LengthError),
+    /// The file that should be the body cannot be read.
+    #[error("the body's file cannot be read")]
+    File,
     /// The path lies outside the mount point.
     #[error("path outside of the mount point")]
     Outside,
@@ -48,6 +51,7 @@ impl Why {
     pub fn status(&self) -> u16 {
         match self {
             Why::Outside => 404,
+            Why::File => 500,
             Why::Length(LengthError::Coding) => 501,
             _ => 400,
         }

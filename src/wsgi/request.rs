@@ -1,6 +1,7 @@
 //! A request as the application will get it: all keys and values in one piece of memory.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use crate::http::framing::Asked;
 use crate::http::framing::Version;
@@ -29,8 +30,10 @@ pub struct Request {
     pub(super) values: Vec<(Key, Span)>,
     /// What the framing of the response depends on.
     pub asked: Asked,
-    /// The body.
+    /// The body, unless it is a file.
     pub body: Vec<u8>,
+    /// The file that is the body.
+    pub file: Option<PathBuf>,
     /// How many headers with `_` were left out.
     pub dropped: usize,
 }
@@ -43,6 +46,7 @@ impl Request {
             // Until more is known: what is safe to answer anyone.
             asked: Asked { head: false, version: Version::Http10, wish: Wish::Close },
             body: Vec::new(),
+            file: None,
             dropped: 0,
         }
     }

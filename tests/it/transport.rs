@@ -111,7 +111,7 @@ impl Driven {
         while let Some(message) = self.link.receive() {
             self.messages.push(message.to_vec());
         }
-        let links = std::slice::from_ref(&self.link);
+        let links = std::slice::from_mut(&mut self.link);
         transport::wait(links, &[], &mut ready, Some(Duration::from_millis(5))).unwrap();
     }
 
@@ -229,6 +229,26 @@ fn a_full_front_end_loses_no_publication() {
         .unwrap();
     driven.until("an empty backlog", |d| d.link.backlog_bytes() == 0);
     reader.join().unwrap();
+}
+
+#[test]
+fn a_front_end_that_listens_to_others_is_told_of() {
+    let zmq = zmq::Context::new();
+    let (_push, recv) = bound(&zmq, zmq::PUSH, "tcp://127.0.0.1:*");
+    let (sub, send) = bound(&zmq, zmq::SUB, "tcp://127.0.0.1:*");
+    sub.set_subscribe(b"somebody-else").unwrap();
+    let (_context, mut driven) = Driven::open(&spec(&recv, &send));
+    driven.until("the subscription", |d| {
+        let _ = sub.get_events();
+        d.link.subscribed()
+    });
+    for _ in 0..3 {
+        driven.link.publish(b"me 1:1, reply".to_vec());
+    }
+    driven.until_event(LinkEvent::Unheard);
+    driven.turn();
+    assert_eq!(driven.events.iter().filter(|e| **e == LinkEvent::Unheard).count(), 1);
+    assert_eq!(driven.link.dropped(), 3);
 }
 
 #[test]

@@ -16,7 +16,9 @@ use crate::dispatch::refuse::Refusal;
 use crate::dispatch::sort;
 use crate::dispatch::sort::Sorted;
 use crate::dispatch::sort::Unusable;
+use crate::dispatch::upload::Upload;
 use crate::proto::control::Event;
+use crate::proto::ident::SenderUuid;
 use crate::telemetry;
 use crate::transport::Message;
 
@@ -24,22 +26,38 @@ impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, refuse, credits }) => {
-                if self.links[link].closed.iter().any(|ids| ids.contains(&conn)) {
-                    self.counters.after_close += 1;
+            Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt }) => {
+                let key = Key { link, conn };
+                // The front end goes on writing to it, without a name.
+                drop(spoilt.map(|name| self.upload(name)));
+                if self.is_closed(key) {
                     return;
                 }
                 self.counters.requests += 1;
-                let key = Key { link, conn };
-                let connection = self
-                    .connections
-                    .entry(key)
-                    .or_insert_with(|| Connection::new(sender.clone(), now));
-                connection.sender = sender;
+                let connection = self.connection(key, sender, now);
                 if let Some(credits) = credits {
                     connection.credits = Some(credits);
                 }
-                self.enqueue(key, Waiting { message, received: now, refuse }, now);
+                let upload = match file {
+                    // Between beginning and end of a body there can be only what was sent before it.
+                    Some(name) => {
+                        let begun = connection.uploading.take().filter(|upload| upload.is(&name));
+                        if begun.is_none() {
+                            self.strange_upload(&name, now);
+                        }
+                        begun
+                    }
+                    None => None,
+                };
+                self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
+            }
+            Ok(Sorted::Upload { sender, conn, file }) => {
+                let key = Key { link, conn };
+                let upload = self.upload(file);
+                if !self.is_closed(key) {
+                    let connection = self.connection(key, sender, now);
+                    connection.uploading = Some(upload).filter(|_| !connection.closing);
+                }
             }
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
@@ -54,6 +72,25 @@ impl Core {
             Ok(Sorted::Event(_, Event::Unknown) | Sorted::Ignored) => {}
             Err(unusable) => self.unusable(link, message, &unusable, now),
         }
+    }
+
+    fn upload(&self, name: Vec<u8>) -> Upload {
+        Upload::new(self.upload_root.as_deref(), name)
+    }
+
+    /// Whether we have closed a connection: what its client had sent before it knew is not for us any more.
+    fn is_closed(&mut self, key: Key) -> bool {
+        let closed = self.links[key.link].closed.iter().any(|ids| ids.contains(&key.conn));
+        self.counters.after_close += u64::from(closed);
+        closed
+    }
+
+    fn connection(&mut self, key: Key, sender: SenderUuid, now: Instant) -> &mut Connection {
+        let connection =
+            self.connections.entry(key).or_insert_with(|| Connection::new(sender.clone(), now));
+        connection.sender = sender;
+        connection.touched = now;
+        connection
     }
 
     /// A front end is gone, and with it all that it had asked for.
@@ -116,7 +153,7 @@ impl Core {
             self.queue.push_back(key);
             return;
         }
-        if let Some(Waiting { message, received, refuse: Some(refusal) }) =
+        if let Some(Waiting { message, received, refuse: Some(refusal), .. }) =
             connection.line.pop_front()
         {
             self.waiting -= 1;
@@ -154,7 +191,20 @@ impl Core {
         let key = Key { link, conn };
         self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
         let refuse = Some(Refusal::Page(400));
-        self.enqueue(key, Waiting { message, received: now, refuse }, now);
+        let item = Waiting { message, received: now, upload: None, refuse };
+        self.enqueue(key, item, now);
+    }
+
+    /// The end of an upload whose beginning we have not seen: a forgery, or another instance has seen it. The request goes
+    /// on without the file, and will be refused for its missing body.
+    fn strange_upload(&mut self, file: &[u8], now: Instant) {
+        if let Some(held) = self.malformed_lines.allow(now) {
+            telemetry::warn!(
+                "upload to \"{}\" is complete, but it has not begun here: not touched (uploads need a \
+                 handler with one instance){held}",
+                telemetry::Escaped(file),
+            );
+        }
     }
 
     /// The client of a connection is gone: its line is emptied, and what runs for it is told.

@@ -14,11 +14,14 @@ mod workers;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
+use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::proto::ident::ConnId;
@@ -63,6 +66,8 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// The file that is its body.
+    upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
     unacked: u64,
     /// The client is gone: nothing of this exchange may reach its connection id again.
@@ -133,6 +138,7 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     queue_limit: usize,
+    upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
     sending: Vec<Key>,
@@ -144,20 +150,21 @@ pub struct Core {
 }
 
 impl Core {
-    /// A dispatcher for `links` links, without workers.
-    pub fn new(links: usize, queue_limit: usize, access_lines: bool, now: Instant) -> Core {
+    /// A dispatcher without workers.
+    pub fn new(settings: &Settings, now: Instant) -> Core {
         Core {
-            links: (0..links).map(|_| LinkSide::default()).collect(),
+            links: (0..settings.links.len()).map(|_| LinkSide::default()).collect(),
             workers: HashMap::new(),
             connections: HashMap::new(),
             exchanges: HashMap::new(),
             queue: VecDeque::new(),
             waiting: 0,
-            queue_limit,
+            queue_limit: settings.queue_limit,
+            upload_root: settings.upload_root.clone(),
             last_ticket: 0,
             sending: Vec::new(),
             swept: now,
-            want_access_lines: access_lines,
+            want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
             malformed_lines: telemetry::Limited::new(),

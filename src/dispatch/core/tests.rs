@@ -12,6 +12,8 @@ use crate::bridge::Inbox;
 use crate::bridge::Kind;
 use crate::bridge::Outcome;
 use crate::bridge::Ticket;
+use crate::config::LinkSpec;
+use crate::dispatch::Settings;
 use crate::transport::Message;
 
 const W: WorkerId = WorkerId(1);
@@ -24,9 +26,15 @@ struct World {
 }
 
 impl World {
-    fn new(links: usize, queue_limit: usize) -> World {
+    fn new(links: u16, queue_limit: usize) -> World {
         let now = Instant::now();
-        World { core: Core::new(links, queue_limit, false, now), now, boards: Vec::new() }
+        let link = |n| {
+            let endpoint = |port: u16| format!("tcp://127.0.0.1:{port}").parse().unwrap();
+            LinkSpec { recv: endpoint(2 * n + 1), send: endpoint(2 * n + 2) }
+        };
+        let links = (0..links).map(link).collect();
+        let settings = Settings { links, queue_limit, access_log: None, upload_root: None };
+        World { core: Core::new(&settings, now), now, boards: Vec::new() }
     }
 
     fn with_worker(slots: usize) -> World {
@@ -307,7 +315,7 @@ fn what_is_no_request_is_refused_or_ignored() {
     w.send(0, 1, "/ws", &format!(r#""METHOD":"WEBSOCKET","FLAGS":"0x81",{http}"#), "frame");
     w.send(0, 2, "@chat", r#""METHOD":"JSON""#, "{}");
     w.send(0, 3, "<msg", r#""METHOD":"XML""#, "<msg/>");
-    let up = r#""METHOD":"POST","x-mongrel2-upload-start":"/tmp/f""#;
+    let up = r#""METHOD":"POST","UPLOAD_STREAM":"0","content-length":"30000""#;
     w.send(0, 4, "/up", &format!("{up},{http}"), "");
     w.core.received(0, Message::from_bytes(b"me 5 /x 2:{},9:short,"), w.now);
     w.core.received(0, Message::from_bytes(b"no message at all"), w.now);
@@ -369,4 +377,71 @@ fn flow_control_is_obeyed_and_the_worker_waits() {
     let second: usize = w.published(0).iter().map(|r| r.len() - "me 1:1, ".len()).sum();
     assert_eq!(second, 102_400);
     assert!(w.frames(W).iter().any(|(k, _)| *k == Kind::Ack), "and goes on");
+}
+
+const UPLOAD: &str = r#""METHOD":"POST","VERSION":"HTTP/1.1","content-length":"30000""#;
+
+fn upload_keys(file: &std::path::Path, done: bool) -> String {
+    let file = file.display();
+    let done = if done { format!(r#","x-mongrel2-upload-done":"{file}""#) } else { String::new() };
+    format!(r#"{UPLOAD},"x-mongrel2-upload-start":"{file}"{done}"#)
+}
+
+#[test]
+fn an_upload_runs_when_it_is_complete_and_its_file_goes_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("upload");
+    for end in ["answer", "client", "worker"] {
+        std::fs::write(&file, "body").unwrap();
+        let mut w = World::with_worker(2);
+        w.send(0, 1, "/up", &upload_keys(&file, false), "");
+        assert!(w.frames(W).is_empty(), "nothing to run yet");
+        w.send(0, 1, "/up", &upload_keys(&file, true), "");
+        assert_eq!(w.frames(W), [(Kind::Request, 1)]);
+        assert!(file.exists());
+        w.begin(W, 1);
+        match end {
+            "answer" => w.answer(W, 1, "thanks", true),
+            "client" => {
+                w.disconnect(0, 1);
+                w.answer(W, 1, "too late", true);
+            }
+            _ => drop(w.core.worker_gone(W)),
+        }
+        w.turn();
+        assert!(!file.exists(), "{end}");
+    }
+}
+
+#[test]
+fn nobody_can_name_a_file_of_his_choice() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    let other = dir.path().join("other");
+    let mut w = World::with_worker(9);
+    // An end without a beginning, of another file, of another connection, and twice.
+    w.send(0, 1, "/", &upload_keys(&secret, true), "");
+    w.send(0, 2, "/", &upload_keys(&other, false), "");
+    w.send(0, 2, "/", &upload_keys(&secret, true), "");
+    w.send(0, 3, "/", &upload_keys(&other, false), "");
+    w.send(0, 4, "/", &upload_keys(&secret, true), "");
+    let flags: Vec<u8> = {
+        w.turn();
+        let bytes = std::mem::take(w.core.bridge_out(W).unwrap());
+        let mut inbox = Inbox::new(1 << 20);
+        inbox.space()[..bytes.len()].copy_from_slice(&bytes);
+        inbox.filled(bytes.len());
+        std::iter::from_fn(|| inbox.next().unwrap().map(|f| f.flags)).collect()
+    };
+    assert_eq!(flags, [0, 0, 0], "no request has a file");
+    for ticket in 1..=3 {
+        w.answer(W, ticket, "", true);
+    }
+    // What only a client can have written is refused at once.
+    let forged = r#""METHOD":"POST","VERSION":"HTTP/1.1","x-mongrel2-upload-start":"/etc/passwd""#;
+    w.send(0, 5, "/", forged, "");
+    assert!(w.published(0).iter().any(|r| r.starts_with("me 1:5, HTTP/1.1 400 ")));
+    w.disconnect(0, 3);
+    assert!(secret.exists());
 }

@@ -17,6 +17,7 @@ use crate::dispatch::choice::Load;
 use crate::dispatch::connection::Waiting;
 use crate::dispatch::refuse;
 use crate::dispatch::refuse::Refusal;
+use crate::dispatch::upload::Upload;
 
 /// What a worker's end did to the requests it had.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -82,11 +83,13 @@ impl Core {
             self.last_ticket += 1;
             let ticket = Ticket(self.last_ticket);
             connection.begin(ticket);
-            frame::put(&mut worker.out, Kind::Request, 0, ticket, &item.message);
+            let file = item.upload.as_ref().map(Upload::path);
+            frame::put_request(&mut worker.out, ticket, file, &item.message);
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
-            let Waiting { message, received, .. } = item;
-            let exchange = Exchange { key, worker: id, message, received, unacked: 0, gone: false };
+            let Waiting { message, received, upload, .. } = item;
+            let (worker, unacked, gone) = (id, 0, false);
+            let exchange = Exchange { key, worker, message, received, upload, unacked, gone };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -105,9 +108,9 @@ impl Core {
     /// Puts a request that was not begun back to the head of its line and of the queue.
     pub(super) fn put_back(&mut self, exchange: Exchange) {
         let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
-        let Exchange { key, message, received, .. } = exchange;
+        let Exchange { key, message, received, upload, .. } = exchange;
         connection.active = None;
-        connection.line.push_front(Waiting { message, received, refuse: None });
+        connection.line.push_front(Waiting { message, received, upload, refuse: None });
         connection.queued = true;
         self.waiting += 1;
         self.queue.push_front(key);

@@ -60,14 +60,17 @@ def request(
     version: str = "HTTP/1.1",
     protocol: str = "json",
     scheme: bytes = b"http",
+    chunked: bool = False,
 ) -> bytes:
-    """An ordinary HTTP request as Mongrel2 forwards it."""
+    """An ordinary HTTP request as Mongrel2 forwards it; of a `chunked` body it has undone the chunks."""
     uri = target.encode("latin-1")
     path, mark, query = uri.partition(b"?")
     values: dict[bytes, bytes | list[bytes]] = {b"PATH": path, b"x-forwarded-for": b"127.0.0.1"}
     if version == "HTTP/1.1":
         values[b"host"] = b"localhost"
-    if body:
+    if chunked:
+        values[b"transfer-encoding"] = b"chunked"
+    elif body:
         values[b"content-length"] = b"%d" % len(body)
     values.update(headers or {})
     values.update({b"METHOD": method.encode(), b"VERSION": version.encode(), b"URI": uri})

@@ -1,0 +1,165 @@
+//! Bodies that Mongrel2 has put into files: which of them are believed, and that each file goes away.
+//!
+//! Mongrel2 tells of such a body twice, when it begins and when it is complete, by two headers that it does not take out of a
+//! client's request (protocol section 6.3). So both messages must look as only Mongrel2's own can, and the end counts only
+//! after the beginning of the same body on the same connection. Nothing here reads a file.
+
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::proto::headers::Headers;
+use crate::proto::request::Envelope;
+use crate::proto::request::UPLOAD_START;
+use crate::proto::request::UploadPaths;
+use crate::proto::request::upload_paths;
+use crate::telemetry;
+
+/// The longest body that Mongrel2 takes; a greater announcement counts as none (protocol section 6.1).
+const LONGEST: u64 = i32::MAX as u64;
+
+/// What a message says of an upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A body begins to be written to this file.
+    Begins(Vec<u8>),
+    /// The body is complete in this file.
+    Complete(Vec<u8>),
+    /// Made up by a client, or spoilt by one. If Mongrel2 has a part in it, this is the file that it writes to: nobody will
+    /// ever read it.
+    Forged(Option<Vec<u8>>),
+}
+
+/// Values of one header that Mongrel2 keeps; what comes later is dropped (protocol section 2.3).
+const KEPT: usize = 5;
+
+/// Reads the news of an upload message.
+pub(crate) fn news(envelope: &Envelope<'_>, headers: &Headers<'_>) -> News {
+    if !envelope.body.is_empty() || !is_large(headers) {
+        return News::Forged(None);
+    }
+    match upload_paths(headers) {
+        Some(UploadPaths { start, done: None }) => News::Begins(start.to_vec()),
+        Some(UploadPaths { start, done: Some(done) }) if done == start => {
+            News::Complete(done.to_vec())
+        }
+        // Mongrel2 adds its own value behind those of the client, unless they are too many.
+        _ => News::Forged(headers.get(UPLOAD_START).and_then(|value| {
+            let values: Vec<&[u8]> = value.iter().collect();
+            values.last().filter(|_| values.len() < KEPT).map(|own| own.to_vec())
+        })),
+    }
+}
+
+/// Whether Mongrel2 would put such a body into a file. A body that it announces and does not carry is in a file, whatever
+/// `limits.content_length` says; Mongrel2 goes by the first value and takes it if it is a number.
+fn is_large(headers: &Headers<'_>) -> bool {
+    if let Some(length) = headers.get(b"content-length") {
+        let text = length.first();
+        let number =
+            std::str::from_utf8(text).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
+        return number
+            .and_then(|t| t.parse::<u64>().ok())
+            .is_some_and(|n| (1..=LONGEST).contains(&n));
+    }
+    headers.get(b"transfer-encoding").is_some_and(|coding| coding.first() == b"chunked")
+}
+
+/// The file of one body. It is removed when this is dropped: after the answer, or when it has become clear that there will
+/// be none. Mongrel2 does not mind while it still writes.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    name: Vec<u8>,
+    path: PathBuf,
+}
+
+impl Upload {
+    /// The file that the front end calls `name`, seen from here: below `root` if the front end lives in a chroot.
+    pub(crate) fn new(root: Option<&Path>, name: Vec<u8>) -> Upload {
+        let path = Path::new(std::ffi::OsStr::from_bytes(&name));
+        let path = match root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        };
+        Upload { name, path }
+    }
+
+    /// Whether the front end calls it so.
+    pub(crate) fn is(&self, name: &[u8]) -> bool {
+        self.name == name
+    }
+
+    /// The path, for the worker.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                telemetry::warn!("cannot remove upload file {}: {error}", self.path.display());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(headers: &str, body: &str) -> News {
+        let head = format!(r#"{{"METHOD":"POST","VERSION":"HTTP/1.1",{headers}}}"#);
+        let text = format!("me 1 /p {}:{head},{}:{body},", head.len(), body.len());
+        let envelope = Envelope::parse(text.as_bytes()).unwrap();
+        news(&envelope, &envelope.headers().unwrap())
+    }
+
+    #[test]
+    fn only_what_mongrel2_alone_can_write_is_believed() {
+        let start = r#""x-mongrel2-upload-start":"/f""#;
+        let both = r#""x-mongrel2-upload-start":"/f","x-mongrel2-upload-done":"/f""#;
+        let large = r#""content-length":"30000""#;
+        let chunked = r#""transfer-encoding":"chunked""#;
+        assert_eq!(of(&format!("{start},{large}"), ""), News::Begins(b"/f".to_vec()));
+        assert_eq!(of(&format!("{start},{chunked}"), ""), News::Begins(b"/f".to_vec()));
+        assert_eq!(of(&format!("{both},{large}"), ""), News::Complete(b"/f".to_vec()));
+        let own = Some(b"/g".to_vec());
+        let spoilt = |headers: &str| of(&format!("{headers},{large}"), "");
+        assert_eq!(spoilt(r#""x-mongrel2-upload-start":["/f","/g"]"#), News::Forged(own.clone()));
+        let done = r#""x-mongrel2-upload-start":"/g","x-mongrel2-upload-done":"/etc/passwd""#;
+        assert_eq!(spoilt(done), News::Forged(own));
+        let many = r#""x-mongrel2-upload-start":["/a","/b","/c","/d","/e"]"#;
+        assert_eq!(spoilt(many), News::Forged(None), "the last may be the client's");
+        for forged in [
+            start.to_owned(),
+            both.to_owned(),
+            format!(r#"{both},"content-length":"0""#),
+            format!(r#"{both},"content-length":"+3""#),
+            format!(r#"{both},"content-length":"99999999999""#),
+            format!(r#"{both},"content-length":["0","30000"]"#),
+            format!(r#"{both},"transfer-encoding":"Chunked""#),
+            format!(r#""x-mongrel2-upload-done":"/f",{large}"#),
+        ] {
+            assert_eq!(of(&forged, ""), News::Forged(None), "{forged}");
+        }
+        assert_eq!(of(&format!("{both},{large}"), "inline"), News::Forged(None));
+    }
+
+    #[test]
+    fn a_file_is_found_below_the_chroot_and_goes_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("uploads.abc");
+        std::fs::write(&file, "body").unwrap();
+        let upload = Upload::new(Some(dir.path()), b"/uploads.abc".to_vec());
+        assert_eq!(upload.path(), file.as_os_str().as_bytes());
+        assert!(upload.is(b"/uploads.abc"));
+        let relative = Upload::new(Some(Path::new("/nowhere")), b"./u/x".to_vec());
+        assert_eq!(relative.path(), b"/nowhere/./u/x");
+        drop(upload);
+        assert!(!file.exists());
+    }
+}

@@ -1,0 +1,125 @@
+"""Bodies that Mongrel2 puts into files: they reach the application whole, and no file stays."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from support.front import PROTOCOLS, FrontEnd
+from support.process import Lurcher
+from support.rawhttp import Client, ClosedError
+from support.stage import Stage
+from support.waiting import wait_for
+
+LARGE = hashlib.sha256(b"large").digest() * 40_000
+CHUNKED = [("Transfer-Encoding", "chunked")]
+
+
+@pytest.fixture(params=PROTOCOLS)
+def front(stage: Stage, request: pytest.FixtureRequest) -> FrontEnd:
+    # A relative path is one below Mongrel2's own directory, as in a chroot.
+    return stage.mongrel2(request.param, {"upload.temp_store": "tmp/upload.XXXXXX"})
+
+
+@pytest.fixture
+def lurcher(stage: Stage, front: FrontEnd) -> Lurcher:
+    uploads(front).mkdir(exist_ok=True)
+    return stage.lurcher(*front.options, "--mongrel2-chroot", str(front.directory))
+
+
+def uploads(front: FrontEnd) -> Path:
+    return front.directory / "tmp"
+
+
+def no_file_is_left(front: FrontEnd) -> None:
+    wait_for("the upload files to be gone", lambda: not list(uploads(front).iterdir()), 10)
+
+
+def chunks(body: bytes, size: int) -> bytes:
+    parts = [body[i : i + size] for i in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+@pytest.mark.usefixtures("lurcher")
+def test_large_and_chunked_bodies_arrive_whole(front: FrontEnd) -> None:
+    with Client(front.port) as client:
+        large = client.ask("POST", "/echo", body=LARGE)
+        assert (large.status, large.body) == (200, LARGE)
+        assert large.header("X-Content-Length") == str(len(LARGE))
+        for body in (b"hello", LARGE, b""):
+            client.send_request("PUT", "/echo", CHUNKED)
+            client.send(chunks(body, 50_000))
+            response = client.response("PUT")
+            assert (response.status, response.body) == (200, body)
+            assert response.header("X-Content-Length") == str(len(body))
+        assert client.get("/number/7").body == b"7"
+    no_file_is_left(front)
+
+
+@pytest.mark.usefixtures("lurcher")
+def test_what_is_pipelined_behind_a_body_is_no_part_of_it(front: FrontEnd) -> None:
+    """Mongrel2 writes it into the file as well."""
+    with Client(front.port) as client:
+        client.send_request("POST", "/echo", body=LARGE + b"GET /number/1 HTTP/1.1\r\n\r\n")
+        client.response("POST")
+        client.send(
+            b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 30000\r\n\r\n"
+            + LARGE[:30_000]
+            + b"GET /number/1 HTTP/1.1\r\nHost: t\r\n\r\n"
+        )
+        assert client.response("POST").body == LARGE[:30_000]
+    no_file_is_left(front)
+
+
+@pytest.mark.usefixtures("lurcher")
+def test_a_client_that_leaves_half_way_costs_no_file(front: FrontEnd) -> None:
+    with Client(front.port) as client:
+        client.send(
+            b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 90000\r\n\r\n" + LARGE[:50_000]
+        )
+        wait_for("the upload to begin", lambda: list(uploads(front).iterdir()), 10)
+    no_file_is_left(front)
+    with Client(front.port) as client:
+        assert client.get("/number/1").body == b"1"
+
+
+@pytest.mark.usefixtures("lurcher")
+def test_a_worker_that_dies_leaves_no_file(front: FrontEnd) -> None:
+    with Client(front.port) as client:
+        client.send_request("POST", "/die", body=LARGE)
+        assert client.response("POST").status == 502
+    no_file_is_left(front)
+
+
+def test_forged_headers_name_no_file(front: FrontEnd, lurcher: Lurcher) -> None:
+    """Mongrel2 passes on what a client says about uploads."""
+    secret = front.directory / "secret"
+    secret.write_text("the secret is 4711")
+    names = ("X-Mongrel2-Upload-Start", "X-Mongrel2-Upload-Done")
+    begun, both = [(names[0], "secret")], [(name, "secret") for name in names]
+    for headers in (begun, both, both[1:]):
+        for body in (None, b"", b"small", LARGE):
+            with Client(front.port) as client:
+                client.send_request("POST", "/echo", begun)
+                with contextlib.suppress(ClosedError):
+                    client.send_request("POST", "/echo", headers, body)
+                assert b"4711" not in client.response("POST").body
+            with Client(front.port) as client:
+                client.send_request("POST", "/echo", headers, body)
+                assert b"4711" not in client.response("POST").body
+    assert secret.exists()
+    assert lurcher.is_alive()
+    no_file_is_left(front)
+
+
+def test_a_wrong_chroot_is_told(stage: Stage, front: FrontEnd) -> None:
+    uploads(front).mkdir(exist_ok=True)
+    lurcher = stage.lurcher(*front.options, "--mongrel2-chroot", str(stage.directory))
+    with Client(front.port) as client:
+        assert client.ask("POST", "/echo", body=LARGE).status == 500
+    lurcher.wait_for_err("is --mongrel2-chroot right?")
+    for left in uploads(front).iterdir():
+        os.unlink(left)
