@@ -31,7 +31,7 @@ unexport PYO3_BUILD_EXTENSION_MODULE
 export PYTHON
 
 # The extension has a target directory of its own: in one shared with `cargo test` each would undo the other's PyO3.
-MATURIN := CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
+MATURIN := PATH="$(abspath $(BIN)):$$PATH" CARGO_TARGET_DIR=target/maturin $(BIN)/maturin
 VENV_READY := $(VENV)/.ready
 SUITES_READY := $(VENV)/.suites-ready
 PYTHON_SOURCES := $(wildcard python) tests/python examples scripts benches

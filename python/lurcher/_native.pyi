@@ -40,6 +40,9 @@ class Worker:
     @property
     def threads(self) -> int:
         """How many slots to run."""
+    @property
+    def lint(self) -> bool:
+        """Whether the application is to be wrapped in the reference checker."""
     def ready(self) -> None:
         """Tell the instance that the application is loaded."""
     def load_failed(self, traceback: str) -> None:

@@ -69,10 +69,16 @@ def _load(worker: _native.Worker) -> Callable[..., Any] | None:
     app_path = str(worker.app_path)
     prepare_path(app_path)
     try:
-        return load(worker.wsgi_app, app_path)
+        application = load(worker.wsgi_app, app_path)
     except LoadError as error:
         worker.load_failed(error.report())
         return None
+    if worker.lint:
+        # Only then: it takes a few milliseconds to import.
+        from wsgiref.validate import validator
+
+        return validator(application)
+    return application
 
 
 def _forked(worker: _native.Worker) -> None:

@@ -68,6 +68,8 @@ pub struct Config {
     pub server_name: Option<String>,
     /// What becomes of request headers with `_` in their name.
     pub underscore_headers: Underscore,
+    /// Whether the application is wrapped in the reference checker.
+    pub lint: bool,
     /// Where access lines go; nowhere when absent.
     pub access_log: Option<LogTarget>,
     /// The least grave records that are written.
@@ -88,6 +90,7 @@ impl Config {
             script_name: self.script_name.clone(),
             server_name: self.server_name.clone(),
             underscore_headers: self.underscore_headers,
+            lint: self.lint,
             access_log: self.access_log.is_some(),
             log_level: self.log_level,
             multiprocess: self.workers > 1,
@@ -113,6 +116,8 @@ pub struct WorkerSettings {
     pub server_name: Option<String>,
     /// [`Config::underscore_headers`].
     pub underscore_headers: Underscore,
+    /// [`Config::lint`].
+    pub lint: bool,
     /// Whether an access line is wanted with each end frame.
     pub access_log: bool,
     /// [`Config::log_level`].

@@ -70,6 +70,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         "allow" => Underscore::Allow,
         _ => Underscore::Drop,
     });
+    let lint = reader.get(Key::Lint, |_, text| value::switch(text), ToString::to_string);
     let workers = reader.count(Key::Workers);
     let threads = reader.count(Key::Threads);
     let keep_alive = reader.get(Key::KeepAlive, |_, text| value::switch(text), ToString::to_string);
@@ -103,6 +104,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(app_path),
         Some(script_name),
         Some(underscore_headers),
+        Some(lint),
         Some(workers),
         Some(threads),
         Some(keep_alive),
@@ -115,6 +117,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         app_path,
         script_name,
         underscore_headers,
+        lint,
         workers,
         threads,
         keep_alive,
@@ -139,6 +142,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         script_name,
         server_name,
         underscore_headers,
+        lint,
         access_log,
         log_level,
         mongrel2_chroot,

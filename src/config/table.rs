@@ -15,6 +15,7 @@ pub enum Key {
     ScriptName,
     ServerName,
     UnderscoreHeaders,
+    Lint,
     Workers,
     Threads,
     KeepAlive,
@@ -135,7 +136,7 @@ impl Setting {
 }
 
 /// All settings, in the order of the help.
-pub static SETTINGS: [Setting; 16] = [
+pub static SETTINGS: [Setting; 17] = [
     Setting {
         key: Key::Recv,
         name: "recv",
@@ -219,6 +220,17 @@ pub static SETTINGS: [Setting; 16] = [
         help: "Request headers with `_` in their name: drop them, refuse the request with 400, or allow them",
         reason: "To WSGI, X_User and X-User are the same HTTP_X_USER, so that a client could pass for a proxy. No \
                  browser sends such names.",
+    },
+    Setting {
+        key: Key::Lint,
+        name: "lint",
+        metavar: "",
+        kind: Kind::Switch { off: "no-lint" },
+        fallback: Fallback::Value("false"),
+        group: Group::Application,
+        help: "Check what the application does against the WSGI standard: wrap it in Python's wsgiref.validate. What it \
+               finds is a traceback in the log, and 500 to the client",
+        reason: "It costs time, and refuses some things that every server takes. It is for development.",
     },
     Setting {
         key: Key::Workers,

@@ -90,6 +90,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         script_name: String::new(),
         server_name: None,
         underscore_headers: Underscore::Drop,
+        lint: false,
         access_log: None,
         log_level: Level::Info,
         mongrel2_chroot: None,

@@ -10,6 +10,7 @@ use super::date;
 use super::framing::Connection;
 use super::framing::Decision;
 use super::framing::LengthHeader;
+use super::framing::Wish;
 
 /// What is wrong with a status or a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -111,7 +112,7 @@ impl Head {
             }
             Special::Date => self.has_date = true,
             Special::Server => self.has_server = true,
-            Special::Connection if value.trim_ascii().eq_ignore_ascii_case(b"close") => {
+            Special::Connection if Wish::None.and(value) == Wish::Close => {
                 self.close = true;
                 return Ok(Took::CloseWish);
             }
@@ -313,6 +314,8 @@ mod tests {
         assert!(!head.close());
         assert_eq!(head.header(b"Connection", b" Close"), Ok(Took::CloseWish));
         assert!(head.close());
+        assert_eq!(head.header(b"Connection", b"x-trace, CLOSE"), Ok(Took::CloseWish));
+        assert_eq!(head.header(b"Connection", b"closed"), Ok(Took::Dropped));
         for name in
             ["Keep-Alive", "Transfer-Encoding", "Upgrade", "TE", "Trailer", "Proxy-Authenticate"]
         {

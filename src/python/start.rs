@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::exceptions::PyValueError;
@@ -14,6 +15,7 @@ use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use pyo3::types::PyList;
 use pyo3::types::PyString;
+use pyo3::types::PyTraceback;
 use pyo3::types::PyTuple;
 
 use crate::http::head::Head;
@@ -132,26 +134,47 @@ impl StartResponse {
         exc_info: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Write> {
         let py = slf.py();
+        let exc_info = handled(exc_info)?;
         let head = head(status, response_headers)?;
         let this = slf.get();
         match this.with(py, |exchange| exchange.response.start(head, exc_info.is_some())) {
             Ok(()) => Ok(Write { start: slf.clone().unbind() }),
-            Err(StartError::Sent) => Err(given(exc_info)),
+            Err(StartError::Sent) => Err(given(exc_info)?),
             Err(error) => Err(PyRuntimeError::new_err(error.to_string())),
         }
     }
 }
 
-/// The exception that the application handles, to be raised because its page comes too late.
-fn given(exc_info: Option<&Bound<'_, PyAny>>) -> PyErr {
-    let value = exc_info
-        .and_then(|info| info.cast::<PyTuple>().ok())
-        .and_then(|info| info.get_item(1).ok())
-        .filter(|value| !value.is_none());
-    match value {
-        Some(value) => PyErr::from_value(value),
-        None => PyRuntimeError::new_err(StartError::Sent.to_string()),
+/// `exc_info` as the tuple that it must be. What is false counts as not given, as with other servers.
+fn handled<'a, 'py>(
+    exc_info: Option<&'a Bound<'py, PyAny>>,
+) -> PyResult<Option<&'a Bound<'py, PyTuple>>> {
+    let Some(info) = exc_info else { return Ok(None) };
+    if !info.is_truthy()? {
+        return Ok(None);
     }
+    match info.cast::<PyTuple>() {
+        Ok(info) if info.len() == 3 => Ok(Some(info)),
+        _ => Err(PyTypeError::new_err(format!(
+            "exc_info must be a tuple as sys.exc_info() gives it, not {}",
+            repr(info)
+        ))),
+    }
+}
+
+/// The exception that the application handles, with its traceback, to be raised because its page comes too late.
+fn given(exc_info: Option<&Bound<'_, PyTuple>>) -> PyResult<PyErr> {
+    let Some(info) = exc_info else {
+        return Ok(PyRuntimeError::new_err(StartError::Sent.to_string()));
+    };
+    let (value, trace) = (info.get_item(1)?, info.get_item(2)?);
+    if !value.is_instance_of::<PyBaseException>() {
+        return Ok(PyRuntimeError::new_err(StartError::Sent.to_string()));
+    }
+    if trace.is_instance_of::<PyTraceback>() {
+        value.setattr("__traceback__", trace)?;
+    }
+    Ok(PyErr::from_value(value))
 }
 
 /// Reads the arguments of `start_response` (PEP 3333, "A Note on String Types").

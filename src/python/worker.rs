@@ -47,6 +47,12 @@ impl Worker {
         self.settings.threads
     }
 
+    /// Whether the application is to be wrapped in the reference checker.
+    #[getter]
+    fn lint(&self) -> bool {
+        self.settings.lint
+    }
+
     /// Tells the instance that the application is loaded.
     fn ready(&self, py: Python<'_>) {
         py.detach(|| self.worker.ready());

@@ -93,6 +93,7 @@ pub(crate) fn settings() -> WorkerSettings {
         script_name: String::new(),
         server_name: None,
         underscore_headers: Underscore::Drop,
+        lint: false,
         access_log: false,
         log_level: Level::Error,
         multiprocess: false,

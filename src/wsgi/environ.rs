@@ -17,6 +17,7 @@ use super::length;
 use super::length::LengthError;
 use super::names::Name;
 use super::names::put_header_key;
+use super::peer;
 use super::refusal::Refused;
 use super::refusal::Why;
 use super::request::Key;
@@ -99,7 +100,7 @@ impl<'h> Found<'h> {
                 b"VERSION" => version = value.single(),
                 b"URI" => uri = value.single(),
                 b"REMOTE_ADDR" => remote = value.single(),
-                b"URL_SCHEME" => found.scheme = value.single().unwrap_or(found.scheme),
+                b"URL_SCHEME" => found.scheme = scheme(value),
                 b"QUERY" => found.query = value.single().unwrap_or_default(),
                 b"PATTERN" => found.pattern = value.single().unwrap_or_default(),
                 b"host" => found.host = Some(value),
@@ -110,7 +111,11 @@ impl<'h> Found<'h> {
             }
         }
         // RFC 3875 section 4.1.8: always there, even if nothing is known.
-        request.put(Name::RemoteAddr, remote.unwrap_or_default());
+        let (address, port) = peer::split(remote.unwrap_or_default());
+        request.put(Name::RemoteAddr, address);
+        if let Some(port) = port {
+            request.put(Name::RemotePort, port);
+        }
         let Some(method) = method else { return Err(Why::Missing("METHOD")) };
         request.put(Name::Method, method);
         if let Some(uri) = uri {
@@ -118,6 +123,9 @@ impl<'h> Found<'h> {
         }
         let Some(version) = version else { return Err(Why::Missing("VERSION")) };
         request.put(Name::ServerProtocol, version);
+        if !is_version(version) {
+            return Err(Why::Version);
+        }
         found.version = version;
         let old = version == b"HTTP/1.0";
         request.asked = Asked {
@@ -171,6 +179,23 @@ fn fill(
     }
     request.body = envelope.body.to_vec();
     Ok(())
+}
+
+/// `wsgi.url_scheme`: one of the two that PEP 3333 knows; whatever is not https is not safe to be called so.
+fn scheme(value: &Value<'_>) -> &'static [u8] {
+    match value.single() {
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"https") => b"https",
+        _ => b"http",
+    }
+}
+
+/// Whether a text is the name of an HTTP version (RFC 9112 section 2.3; RFC 9113 has `HTTP/2`).
+fn is_version(text: &[u8]) -> bool {
+    match text.strip_prefix(b"HTTP/") {
+        Some([major]) => major.is_ascii_digit(),
+        Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),
+        _ => false,
+    }
 }
 
 /// `SERVER_NAME` and `SERVER_PORT`: never empty (PEP 3333, "environ Variables").
@@ -233,15 +258,8 @@ fn put_header(
     if !is_token(name) {
         return Err(Why::HeaderName);
     }
-    match name {
-        // The body is decoded already; an application that reads this would decode it again.
-        b"transfer-encoding"
-        // Would become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385 and its kin).
-        | b"proxy"
-        // The client may have written these (protocol section 6.3).
-        | b"x-mongrel2-upload-start"
-        | b"x-mongrel2-upload-done" => return Ok(()),
-        _ => {}
+    if is_left_out(name) {
+        return Ok(());
     }
     if name.contains(&b'_') {
         match underscore {
@@ -256,15 +274,38 @@ fn put_header(
     let start = request.text.len();
     put_header_key(&mut request.text, name);
     let key = start..request.text.len();
+    if name.contains(&b'_')
+        && let Some(before) = request.position(&key)
+    {
+        // Two spellings of one key: neither may be lost (RFC 9110 section 5.3).
+        let joined = request.span_after(before, value)?;
+        request.values[before].1 = joined;
+        return Ok(());
+    }
     let span = request.span_joined(value, b", ")?;
     request.values.push((Key::Header(key), span));
     Ok(())
 }
 
+/// Headers that no application gets to see.
+fn is_left_out(name: &[u8]) -> bool {
+    matches!(
+        name,
+        // The body is decoded already; an application that reads this would decode it again.
+        b"transfer-encoding"
+        // Would become HTTP_PROXY, which libraries take for a setting (CVE-2016-5385 and its kin).
+        | b"proxy"
+        // The client may have written these (protocol section 6.3).
+        | b"x-mongrel2-upload-start"
+        | b"x-mongrel2-upload-done"
+    )
+}
+
 /// Whether a name with `_` would take the place of a header that must not be had so.
 fn is_shadow(headers: &Headers<'_>, name: &[u8]) -> bool {
     let twin: Vec<u8> = name.iter().map(|&b| if b == b'_' { b'-' } else { b }).collect();
-    matches!(twin.as_slice(), b"content-length" | b"content-type" | b"transfer-encoding")
+    matches!(twin.as_slice(), b"content-length" | b"content-type")
+        || is_left_out(&twin)
         || headers.get(&twin).is_some()
 }
 

@@ -7,6 +7,7 @@ pub mod environ;
 mod host;
 pub mod length;
 pub mod names;
+mod peer;
 pub mod refusal;
 pub mod request;
 pub mod response;

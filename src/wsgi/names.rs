@@ -36,6 +36,7 @@ names! {
     ServerPort "SERVER_PORT"
     ServerProtocol "SERVER_PROTOCOL"
     RemoteAddr "REMOTE_ADDR"
+    RemotePort "REMOTE_PORT"
     RequestUri "REQUEST_URI"
     RawUri "RAW_URI"
     UrlScheme "wsgi.url_scheme"
@@ -126,6 +127,7 @@ impl Name {
                 | Name::RawUri
                 | Name::ContentLength
                 | Name::ConnectionId
+                | Name::RemotePort
                 | Name::Authorization
                 | Name::Cookie
                 | Name::IfModifiedSince

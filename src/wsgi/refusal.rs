@@ -14,6 +14,9 @@ pub enum Why {
     /// The front end left out one of its own keys.
     #[error("no {0} in the message")]
     Missing(&'static str),
+    /// The protocol is no version of HTTP.
+    #[error("protocol that is no version of http")]
+    Version,
     /// A header name that is no HTTP token, such as Mongrel2 lets through (protocol section 2.2).
     #[error("header name that is no token")]
     HeaderName,

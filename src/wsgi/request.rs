@@ -51,7 +51,7 @@ impl Request {
         }
     }
 
-    /// Every key and value. No key comes twice, unless [`Underscore::Allow`](super::environ::Underscore::Allow) lets two names become one key.
+    /// Every key and value. No key comes twice.
     pub fn iter(&self) -> impl Iterator<Item = (Spelled<'_>, &[u8])> {
         self.values.iter().map(|(key, value)| {
             let key = match key {
@@ -72,6 +72,25 @@ impl Request {
     pub(super) fn put(&mut self, name: Name, value: &[u8]) {
         let span = self.span(value);
         self.values.push((Key::Name(name), span));
+    }
+
+    /// Where the header key that is spelled out at `key` stands already.
+    pub(super) fn position(&self, key: &Span) -> Option<usize> {
+        let key = &self.text[key.clone()];
+        self.iter().position(|(other, _)| match other {
+            Spelled::Name(name) => name.as_str().as_bytes() == key,
+            Spelled::Header(other) => other == key,
+        })
+    }
+
+    /// The value number `before`, with `value` joined to it.
+    pub(super) fn span_after(&mut self, before: usize, value: &Value<'_>) -> Result<Span, Why> {
+        let start = self.text.len();
+        let old = self.values[before].1.clone();
+        self.text.extend_from_within(old);
+        self.text.extend_from_slice(b", ");
+        let end = self.span_joined(value, b", ")?.end;
+        Ok(start..end)
     }
 
     fn span(&mut self, text: &[u8]) -> Span {

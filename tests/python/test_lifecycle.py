@@ -138,18 +138,20 @@ def test_one_of_two_instances_leaves_under_load(stage: Stage, protocol: str) -> 
     """What was sent to it before it left is answered by it; everything later goes to the other.
 
     Mongrel2 notices the end of a connection up to a millisecond late, and what it deals to that connection meanwhile
-    it loses, whatever we do: a client of it hears nothing. One of hundreds, never a wrong answer.
+    it loses, whatever we do: a client of it hears nothing. That can be no more than what was under way at that moment,
+    one request of each client; and never one that was begun.
     """
+    clients = 16
     front = stage.mongrel2(protocol)
     staying, leaving = (stage.lurcher(*front.options) for _ in range(2))
     wait_for_instances(front, {staying.pid, leaving.pid})
-    load = Load(front.port, 16, lambda n: f"/number/{n}?ms=2", seconds=4).start()
+    load = Load(front.port, clients, lambda n: f"/number/{n}?ms=2", seconds=4).start()
     load.wait_for_more(200)
     assert leaving.stop() == 0, leaving.err()
     load.wait_for_more(400)
     load.stop()
     lost = load.failures()
-    assert len(lost) <= 2, load.summary()
+    assert len(lost) <= clients, load.summary()
     assert {outcome.what for outcome in lost} <= {"hung"}, load.summary()
     assert not {outcome.number for outcome in lost} & begun_numbers(stage)
 

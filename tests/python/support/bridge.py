@@ -126,6 +126,7 @@ class Instance:
             "script_name": "",
             "server_name": None,
             "underscore_headers": "drop",
+            "lint": False,
             "access_log": True,
             "log_level": "debug",
             "multiprocess": False,

@@ -73,10 +73,25 @@ def request(
 class Client:
     """One TCP connection."""
 
-    def __init__(self, port: int, seconds: float = 20.0, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        port: int,
+        seconds: float = 20.0,
+        host: str = "127.0.0.1",
+        receive_buffer: int | None = None,
+    ) -> None:
         self.seconds = seconds
         self.deadline = time.monotonic() + seconds
-        self.socket = socket.create_connection((host, port), timeout=seconds)
+        self.socket = socket.socket()
+        self.socket.settimeout(seconds)
+        if receive_buffer is not None:
+            # Before connecting, for it decides about the window.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        try:
+            self.socket.connect((host, port))
+        except OSError:
+            self.socket.close()
+            raise
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
 

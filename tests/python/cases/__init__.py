@@ -1,0 +1,1 @@
+"""Known faults of WSGI servers, each with its neighbours, held against this one."""
