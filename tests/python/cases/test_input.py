@@ -42,14 +42,26 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     stage.clear_away()
 
 
-def chunked(body: bytes, size: int = 3) -> bytes:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Behind the real Mongrel2, which puts into files what is large or comes in chunks."""
+    stage = Stage(tmp_path_factory.mktemp("files"))
+    front = stage.mongrel2(settings={"upload.temp_store": "tmp/upload.XXXXXX"})
+    (front.directory / "tmp").mkdir(exist_ok=True)
+    stage.lurcher(*front.options, "--mongrel2-chroot", str(front.directory), app="inputs:app")
+    yield Site(front)
+    assert list((front.directory / "tmp").iterdir()) == []
+    stage.clear_away()
+
+
+def chunked(body: bytes, size: int) -> bytes:
     parts = [body[at : at + size] for at in range(0, len(body), size)]
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
-def chunked_post(target: str, body: bytes, coding: str = "chunked") -> bytes:
+def chunked_post(target: str, body: bytes, coding: str = "chunked", size: int = 3) -> bytes:
     head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n"
-    return head.encode() + chunked(body)
+    return head.encode() + chunked(body, size)
 
 
 def status_or_close(client: Client) -> int | None:
@@ -109,6 +121,70 @@ def test_i01_reads_end_while_the_connection_stays(site: Site, way: str) -> None:
         for _ in range(2):
             assert client.ask("POST", f"/read?{way}", body=b"abcde").json() == [gives]
         assert client.get("/runs").status == 200
+
+
+@pytest.mark.parametrize(("way", "gives"), WAYS, ids=[way for way, _ in WAYS])
+def test_i01_chunks_smaller_than_a_read(files: Site, way: str, gives: list[Any]) -> None:
+    """Sent three bytes a chunk, on a connection that stays."""
+    with files.client() as client:
+        for path in ("/read", "/read-elsewhere"):
+            client.send(chunked_post(f"{path}?{way}", LINES))
+            assert client.response().json() == gives
+        assert client.get("/runs").status == 200
+
+
+def test_i03_i04_chunked_through_mongrel2(files: Site) -> None:
+    with files.client() as client:
+        for body in (b"", b"0123456789", b"x" * 100_000):
+            client.send(chunked_post("/terminated", body, size=1000))
+            terminated, length, coding, size = client.response().json()
+            assert (terminated, coding, size) == ("True", "absent", len(body))
+            assert length == str(len(body)) or (length, body) == ("absent", b"")
+
+
+@pytest.mark.parametrize("body", [b"{}", b"GET /x HTTP/1.1\r\n\r\n" * 2000])
+@pytest.mark.parametrize("coded", [True, False])
+def test_i05_an_unread_file_is_no_next_request(files: Site, coded: bool, body: bytes) -> None:
+    """One kind a connection: after a chunked body Mongrel2 1.12 never sees the end of one with a length in a file."""
+    with files.client() as client:
+        for _ in range(3):
+            if coded:
+                client.send(chunked_post("/ignore", body, size=500))
+            else:
+                client.send_request("POST", "/ignore", body=body)
+            assert client.response().json() == "not read"
+            assert client.get("/terminated").json() == ["True", "absent", "absent", 0]
+
+
+def test_i06_i13_a_body_in_a_file_is_read_as_any_other(files: Site) -> None:
+    body = bytes(range(256)) * 400
+    with files.client() as client:
+        way = "read:70000,tell,read:70000,read,seek:0,read:2,tell,seek:102396,readinto:10,bool"
+        head = f"POST /read?{way} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n"
+        for part in (head.encode(), body[:5000], body[5000:70_000], body[70_000:]):
+            client.send(part)
+        got = client.response().json()
+        assert (got[0] + got[2]).encode("latin-1") == body
+        assert got[1] == len(got[0]) == 70_000
+        assert got[3:8] == ["", 0, "\0\x01", 2, 102_396]
+        assert got[8:] == [[4, "\xfc\xfd\xfe\xff......"], True]
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_a_kept_file_raises(files: Site, where: str) -> None:
+    with files.client() as client:
+        client.send(chunked_post("/keep", b"abc"))
+        assert client.response().json() == "kept"
+        raised = client.get(f"/use-kept?{where}").json()
+        # Also a ValueError, of what can only be read.
+        assert set(raised.values()) <= {"ValueError", "UnsupportedOperation"}, raised
+
+
+def test_i13_the_application_may_close_a_file(files: Site) -> None:
+    with files.client() as client:
+        for _ in range(3):
+            client.send(chunked_post("/close", b"abc"))
+            assert client.response().json() == "closed"
 
 
 def test_i02_reading_on_never_reaches_the_next_request(site: Site) -> None:

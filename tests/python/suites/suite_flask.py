@@ -35,9 +35,16 @@ class Session(requests.Session):
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     stage = Stage(tmp_path_factory.mktemp("site"))
     files = tmp_path_factory.mktemp("files")
-    front = stage.mongrel2(settings={"limits.content_length": 64 * MB})
+    # Larger bodies, and those in chunks, come in files.
+    front = stage.mongrel2(
+        settings={"limits.content_length": MB, "upload.temp_store": "tmp/upload.XXXXXX"}
+    )
+    (front.directory / "tmp").mkdir(exist_ok=True)
     stage.lurcher(
-        *front.options, app="flask_site:application", env={"FLASK_SITE_FILES": str(files)}
+        *front.options,
+        *("--mongrel2-chroot", str(front.directory)),
+        app="flask_site:application",
+        env={"FLASK_SITE_FILES": str(files)},
     )
     yield f"http://127.0.0.1:{front.port}"
     stage.clear_away()
@@ -98,6 +105,14 @@ def test_upload_and_download(web: Session, tmp_path: Path) -> None:
 def test_bodies_are_read_as_a_stream(web: Session, method: str, size: int) -> None:
     data = os.urandom(size)
     shown = web.request(method, "/digest", data=data).json()
+    assert (shown["digest"], shown["size"]) == (hashlib.sha256(data).hexdigest(), size)
+
+
+@pytest.mark.parametrize("size", [0, 1, 20 * MB])
+def test_bodies_in_chunks(web: Session, size: int) -> None:
+    data = os.urandom(size)
+    parts = (data[at : at + 100_000] for at in range(0, size, 100_000))
+    shown = web.post("/digest", data=parts).json()
     assert (shown["digest"], shown["size"]) == (hashlib.sha256(data).hexdigest(), size)
 
 
