@@ -82,6 +82,8 @@ lint: build-tools dev ## Check format, clippy, ruff, types, and that the stub te
 	cargo fmt --check
 	@printf '\n== %s\n' 'cargo clippy -D warnings'
 	cargo clippy --locked --all-targets -- -D warnings
+	@printf '\n== %s\n' 'cargo doc -D warnings'
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --quiet
 	@printf '\n== %s\n' 'ruff: style and format'
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)

@@ -272,3 +272,27 @@ fn leaving_takes_along_what_was_dealt() {
     let fresh = (0..100).filter(|_| front.push.send("late", zmq::DONTWAIT).is_ok()).count();
     assert_eq!(fresh, 0, "dealt to a link that had left");
 }
+
+#[test]
+fn a_front_end_that_changes_its_mind_is_served_again() {
+    let zmq = zmq::Context::new();
+    let (push, recv) = bound(&zmq, zmq::PUSH, "tcp://127.0.0.1:*");
+    let (sub, send) = bound(&zmq, zmq::SUB, "tcp://127.0.0.1:*");
+    sub.set_subscribe(b"me").unwrap();
+    let (_context, mut driven) = Driven::open(&spec(&recv, &send));
+    let touch = |d: &Driven, event| {
+        let _ = sub.get_events();
+        d.events.contains(&event)
+    };
+    driven.until("a connection", |d| touch(d, LinkEvent::Connected));
+    sub.set_unsubscribe(b"me").unwrap();
+    driven.until("its loss", |d| touch(d, LinkEvent::Lost));
+    driven.events.clear();
+    sub.set_subscribe(b"me again").unwrap();
+    driven.until("a new connection", |d| touch(d, LinkEvent::Connected));
+    assert_eq!(driven.events, [LinkEvent::Subscribed, LinkEvent::Connected]);
+    push.send("request", 0).unwrap();
+    driven.until("a message", |d| touch(d, LinkEvent::Subscribed) && !d.messages.is_empty());
+    driven.link.publish(b"me again 1:1, reply".to_vec());
+    assert_eq!(sub.recv_bytes(0).unwrap(), b"me again 1:1, reply");
+}
