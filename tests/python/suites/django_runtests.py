@@ -2,18 +2,19 @@
 
 In place of the server that a LiveServerThread makes in its thread there is one of the same face which starts the two as
 child processes, with the settings of that moment. The words given are those of Django's tests/runtests.py; `--client`
-before them lets Django's test client ask such a server as well, instead of calling the application.
+or `--client-chunks` before them lets Django's test client ask such a server as well, with bodies by length or in
+chunks, instead of calling the application.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import runpy
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -79,20 +80,24 @@ class Behind:
 class Asking:
     """In place of ClientHandler.__call__: sends the request which the environ stands for."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: bool) -> None:
+        self.chunks = chunks
         self.server: Behind | None = None
 
     def __call__(self, environ: dict[str, Any]) -> HttpResponse:
         if self.server is None:
             self.server = Behind(("127.0.0.1", 0))
             self.server.set_app(None)
-        body = environ["wsgi.input"].read()
+        body: bytes | Iterator[bytes] = (whole := environ["wsgi.input"].read())
         headers = {
             name.removeprefix("HTTP_").replace("_", "-"): value
             for name, value in environ.items()
             if name.startswith("HTTP_") or name in ("CONTENT_TYPE", "CONTENT_LENGTH")
         }
         headers["Host"] = environ["SERVER_NAME"]
+        if self.chunks:
+            headers.pop("CONTENT-LENGTH", None)
+            body = (whole[at : at + 50_000] for at in range(0, len(whole), 50_000))
         connection = HTTPConnection("127.0.0.1", self.server.front.port, timeout=30)
         with closing(connection):
             connection.request(
@@ -114,10 +119,14 @@ if __name__ == "__main__":
     tests = Path.cwd()
     sys.path.insert(0, str(tests))
     testcases.LiveServerThread.server_class = Behind
-    if sys.argv[1] == "--client":
+    asking = Asking(sys.argv[1] == "--client-chunks")
+    if sys.argv[1].startswith("--client"):
         del sys.argv[1]
-        asking = Asking()
-        atexit.register(asking.close)
         ClientHandler.__call__ = lambda _, environ: asking(environ)
+        # No transaction round a test: it would lock the other process out.
+        testcases.TestCase._databases_support_transactions = classmethod(lambda _: False)
     sys.argv = [str(tests / "runtests.py"), *sys.argv[1:]]
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    finally:
+        asking.close()
