@@ -67,7 +67,7 @@ test-versions: build-tools run-tools test-tools ## Run the tests that Python can
 	$(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
 
 .PHONY: test-suites
-test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest
+test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest, Django, Werkzeug
 	@printf '\n== %s\n' 'test-suites: real applications through the real Mongrel2'
 	$(BIN)/pytest -W default tests/python/suites/suite_*.py $(PYTEST_ARGS)
 

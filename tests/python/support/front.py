@@ -59,10 +59,15 @@ def start_front_end(
     settings: Mapping[str, int | str] | None = None,
     routes: Sequence[str] = ("/",),
     handlers: int = 1,
+    at: int | None = None,
 ) -> FrontEnd:
-    """Starts one. Of several handlers the second serves the second route, and so on; the first serves the others."""
+    """Starts one, at a port of its choice or `at` this one.
+
+    Of several handlers the second serves the second route, and so on; the first serves the others.
+    """
     for attempt in range(TRIES):
-        port, *ports = free_ports(1 + 2 * handlers)
+        free, *ports = free_ports(1 + 2 * handlers)
+        port = at or free
         links = [
             Link(str(uuid.uuid4()), f"tcp://127.0.0.1:{sends}", f"tcp://127.0.0.1:{receives}")
             for sends, receives in zip(ports[::2], ports[1::2], strict=True)

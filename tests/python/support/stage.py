@@ -26,11 +26,24 @@ class Stage:
         settings: Mapping[str, int | str] | None = None,
         routes: Sequence[str] = ("/",),
         handlers: int = 1,
+        at: int | None = None,
     ) -> FrontEnd:
         """A real Mongrel2, ready."""
-        front = start_front_end(self.directory, protocol, settings, routes, handlers)
+        front = start_front_end(self.directory, protocol, settings, routes, handlers, at)
         self.fronts.append(front)
         return front
+
+    def mongrel2_for_uploads(self, at: int | None = None) -> tuple[FrontEnd, list[str]]:
+        """One that takes larger bodies, and those in chunks, into files; and the words for Lurcher behind it."""
+        front = self.mongrel2(
+            settings={
+                "limits.content_length": 1024 * 1024,
+                "upload.temp_store": "tmp/upload.XXXXXX",
+            },
+            at=at,
+        )
+        (front.directory / "tmp").mkdir(exist_ok=True)
+        return front, [*front.options, "--mongrel2-chroot", str(front.directory)]
 
     def fake(
         self, protocol: str = "json", subscribe: bool = True, ident: str | None = None
