@@ -108,6 +108,10 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
+.PHONY: bench
+bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
+	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher
+
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
