@@ -27,9 +27,6 @@ const HEAD_WORDS: usize = 3;
 /// Words of a slot: the ticket at work (0 = idle), and since when (monotonic nanoseconds).
 const SLOT_WORDS: usize = 2;
 
-/// Most slots a board holds, and so most threads of a worker.
-pub const MAX_SLOTS: usize = 4096;
-
 /// One mapping of a board.
 #[derive(Debug)]
 pub struct Board {

@@ -1,4 +1,5 @@
-//! With what an instance ends. The codes are part of the interface: process managers act on them.
+//! With what an instance ends. The codes are part of the interface: process managers act on them. 64, for wrong options, is
+//! given before there is an instance (`cli`).
 
 /// Why an instance ended; the number is its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +15,6 @@ pub enum Exit {
     Load = 4,
     /// The last worker died, and it was not to be replaced.
     NoWorkers = 5,
-    /// Options or configuration are wrong (`EX_USAGE` of `sysexits.h`).
-    Usage = 64,
     /// A fault of ours (`EX_SOFTWARE`).
     Internal = 70,
 }

@@ -117,14 +117,16 @@ impl Core {
     }
 
     fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
-        let direct = self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some();
+        // A request that a worker can begin at once does not wait, so the limit is not for it.
+        let full = self.waiting >= self.queue_limit
+            && !(self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some());
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.arrived(now);
         if connection.closing {
             // It was sent before the client knew of the closing, and no answer could reach it (RFC 9112 section 9.6).
             return;
         }
-        if self.waiting >= self.queue_limit && !direct || connection.line.len() >= LINE {
+        if full || connection.line.len() >= LINE {
             item.refuse.get_or_insert(Refusal::Page(503));
         }
         // A line that is full of refusals is refused already: its connection closes at the first of them.

@@ -122,8 +122,6 @@ pub struct Counters {
     pub clients_gone: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
-    /// Requests that a worker had begun when it died.
-    pub lost: u64,
 }
 
 /// See the module's text.

@@ -133,7 +133,6 @@ impl Core {
                 self.put_back(exchange);
             }
         }
-        self.counters.lost += loss.begun as u64;
         loss
     }
 
