@@ -22,7 +22,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             code
         }
         Parsed::Run(config) => {
-            telemetry::init("lurcher", config.log_level);
+            telemetry::init("lurcher", config.log.log_level);
             for warning in &config.warnings {
                 telemetry::warn!("{warning}");
             }

@@ -17,8 +17,8 @@ use super::wsgid;
 use crate::config::nearest;
 use crate::config::table::Fallback;
 use crate::config::table::Kind;
-use crate::config::table::SETTINGS;
 use crate::config::table::Setting;
+use crate::config::table::settings;
 
 /// A whole command line, for those who had nothing to type.
 pub(super) const EXAMPLE: &str =
@@ -138,7 +138,7 @@ fn describe(error: &clap::Error, option: &str) -> String {
         }
         ErrorKind::InvalidValue => format!("{option}: a value must follow"),
         ErrorKind::TooManyValues => {
-            let opposite = SETTINGS.iter().find_map(|setting| match setting.kind {
+            let opposite = settings().find_map(|setting| match setting.kind {
                 Kind::Switch { off } if option.strip_prefix("--") == Some(setting.name) => {
                     Some(off)
                 }
@@ -175,7 +175,7 @@ fn command() -> Command {
         .arg(
             Arg::new("words").num_args(0..).value_parser(clap::value_parser!(OsString)).hide(true),
         );
-    for setting in &SETTINGS {
+    for setting in settings() {
         let heading = setting.group.heading();
         command = match setting.kind {
             Kind::Switch { off } => command

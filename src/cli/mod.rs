@@ -21,7 +21,7 @@ use crate::config::Surroundings;
 use crate::config::System;
 use crate::config::table::Key;
 use crate::config::table::Kind;
-use crate::config::table::SETTINGS;
+use crate::config::table::settings;
 
 /// `EX_USAGE` of sysexits.h: options or settings are wrong.
 pub const EXIT_USAGE: u8 = 64;
@@ -86,7 +86,7 @@ fn sources(typed: &command::Typed) -> Sources {
         // First, so that an explicit --log-level wins.
         sources.put(Key::LogLevel, "debug", Origin::CommandLine("debug"));
     }
-    for setting in &SETTINGS {
+    for setting in settings() {
         if let Kind::Switch { off } = setting.kind {
             for (flag, text) in [(setting.name, "true"), (off, "false")] {
                 if typed.is_set(flag) {

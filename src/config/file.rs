@@ -15,7 +15,7 @@ use super::source::Origin;
 use super::source::Sources;
 use super::table::Key;
 use super::table::Kind;
-use super::table::SETTINGS;
+use super::table::settings;
 
 /// Puts what `text`, the content of `path`, gives into `sources`, and what is wrong with it into `faults`.
 pub(super) fn put(path: &Path, text: &str, sources: &mut Sources, faults: &mut Vec<Fault>) {
@@ -25,7 +25,7 @@ pub(super) fn put(path: &Path, text: &str, sources: &mut Sources, faults: &mut V
     };
     for (name, value) in table {
         let origin = Origin::File(path.to_owned(), name.clone());
-        match SETTINGS.iter().find(|setting| setting.name == name) {
+        match settings().find(|setting| setting.name == name) {
             _ if name == "link" => put_links(path, value, sources, faults),
             None => faults.push(Fault::Unknown { origin, nearest: meant(&name) }),
             Some(setting) if setting.kind == Kind::Endpoints => {
@@ -102,7 +102,7 @@ const fn type_name(value: &Value) -> &'static str {
 }
 
 fn meant(name: &str) -> Option<String> {
-    let keys: Vec<_> = SETTINGS.iter().filter_map(super::table::Setting::file_key).collect();
+    let keys: Vec<_> = settings().filter_map(super::table::Setting::file_key).collect();
     let known = keys.iter().map(|key| key.split_once('.').map_or(key.as_str(), |(table, _)| table));
     nearest(name, known).map(str::to_owned)
 }

@@ -1,6 +1,6 @@
 //! Every setting of an instance: its type, its default and the reason for it.
 //!
-//! [`table`] is the one home of names, defaults and help; flags, `LURCHER_…` variables, `lurcher.toml`, `--print-config`
+//! [`table`] has names, defaults and help, each group of settings in a file of its own; flags, `LURCHER_…` variables, `lurcher.toml`, `--print-config`
 //! and `docs/settings.md` are all made from it. [`resolve()`] merges what was given into a [`Config`].
 //!
 //! It refuses to know how a command line is parsed (that is `cli`), opens nothing but its own file, and keeps no state:
@@ -9,6 +9,7 @@
 mod endpoint;
 mod fault;
 mod file;
+mod group;
 mod nearest;
 mod reader;
 mod resolve;
@@ -22,7 +23,6 @@ mod wsgid;
 mod tests;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -33,6 +33,11 @@ pub use endpoint::LinkSpec;
 pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
+pub use group::application::Application;
+pub use group::front_end::FrontEnd;
+pub use group::limits::Limits;
+pub use group::log::Log;
+pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
 pub use resolve::Shown;
@@ -46,36 +51,16 @@ pub use source::System;
 /// The effective settings of one instance: checked, complete, paths absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The front ends: at least one, no endpoint twice.
-    pub links: Vec<LinkSpec>,
-    /// The application as it was written; only Python can tell whether it is there.
-    pub wsgi_app: String,
-    /// Directory that workers put first on `sys.path`; absolute, UTF-8, was a directory when it was looked at.
-    pub app_path: PathBuf,
-    /// Worker processes, 1 to 512.
-    pub workers: u32,
-    /// Slots of each worker, 1 to 256.
-    pub threads: u32,
-    /// Whether a worker that died is replaced.
-    pub keep_alive: bool,
-    /// Requests that may wait for a worker, at least 1; one more gets 503.
-    pub queue_limit: usize,
-    /// How long requests may go on after the instance was told to stop.
-    pub graceful_timeout: Duration,
-    /// What the application is mounted at: empty, or `/…` without a slash at its end.
-    pub script_name: String,
-    /// `SERVER_NAME`; the request's Host when absent.
-    pub server_name: Option<String>,
-    /// What becomes of request headers with `_` in their name.
-    pub underscore_headers: Underscore,
-    /// Whether the application is wrapped in the reference checker.
-    pub lint: bool,
-    /// Where access lines go; nowhere when absent.
-    pub access_log: Option<LogTarget>,
-    /// The least grave records that are written.
-    pub log_level: Level,
-    /// What the paths of upload files start at, as the front end was told to `chroot`; absolute.
-    pub mongrel2_chroot: Option<PathBuf>,
+    /// The front ends.
+    pub front_end: FrontEnd,
+    /// What is served.
+    pub application: Application,
+    /// The worker processes.
+    pub workers: Workers,
+    /// What is bounded.
+    pub limits: Limits,
+    /// What is written down.
+    pub log: Log,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
 }
@@ -83,50 +68,67 @@ pub struct Config {
 impl Config {
     /// What worker number `worker` (from 1) has to know. It goes to it as JSON, in the first frame of its bridge.
     pub fn worker_settings(&self, worker: u32) -> WorkerSettings {
+        let Application { wsgi_app, app_path, script_name, server_name, .. } = &self.application;
         WorkerSettings {
-            wsgi_app: self.wsgi_app.clone(),
-            app_path: self.app_path.clone(),
-            threads: self.threads,
-            script_name: self.script_name.clone(),
-            server_name: self.server_name.clone(),
-            underscore_headers: self.underscore_headers,
-            lint: self.lint,
-            access_log: self.access_log.is_some(),
-            log_level: self.log_level,
-            multiprocess: self.workers > 1,
+            wsgi_app: wsgi_app.clone(),
+            app_path: app_path.clone(),
+            threads: self.workers.threads,
+            script_name: script_name.clone(),
+            server_name: server_name.clone(),
+            underscore_headers: self.application.underscore_headers,
+            lint: self.application.lint,
+            access_log: self.log.access_log.is_some(),
+            log_level: self.log.log_level,
+            multiprocess: self.workers.workers > 1,
             worker,
-            graceful_timeout_ms: u64::try_from(self.graceful_timeout.as_millis())
+            graceful_timeout_ms: u64::try_from(self.limits.graceful_timeout.as_millis())
                 .unwrap_or(u64::MAX),
         }
     }
 }
 
+/// The defaults, with made-up endpoints: what a test of another module starts from.
+#[cfg(test)]
+pub(crate) fn example() -> Config {
+    let mut sources = Sources::default();
+    let given = [
+        (table::Key::Recv, "tcp://127.0.0.1:5000"),
+        (table::Key::Send, "tcp://127.0.0.1:5001"),
+        (table::Key::WsgiApp, "elo.application"),
+        (table::Key::Config, "/dev/null"),
+    ];
+    for (key, text) in given {
+        sources.put(key, text, Origin::CommandLine("example"));
+    }
+    resolve(sources, &System(|_: &str| None)).expect("the defaults are right").config
+}
+
 /// What one worker has to know; see [`Config`] for the meanings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerSettings {
-    /// [`Config::wsgi_app`].
+    /// [`Application::wsgi_app`].
     pub wsgi_app: String,
-    /// [`Config::app_path`].
+    /// [`Application::app_path`].
     pub app_path: PathBuf,
-    /// [`Config::threads`].
+    /// [`Workers::threads`].
     pub threads: u32,
-    /// [`Config::script_name`].
+    /// [`Application::script_name`].
     pub script_name: String,
-    /// [`Config::server_name`].
+    /// [`Application::server_name`].
     pub server_name: Option<String>,
-    /// [`Config::underscore_headers`].
+    /// [`Application::underscore_headers`].
     pub underscore_headers: Underscore,
-    /// [`Config::lint`].
+    /// [`Application::lint`].
     pub lint: bool,
     /// Whether an access line is wanted with each end frame.
     pub access_log: bool,
-    /// [`Config::log_level`].
+    /// [`Log::log_level`].
     pub log_level: Level,
     /// `wsgi.multiprocess`: whether there are other workers.
     pub multiprocess: bool,
     /// This worker's number, from 1; its log lines say `worker-N`.
     pub worker: u32,
-    /// [`Config::graceful_timeout`] in milliseconds.
+    /// [`Limits::graceful_timeout`] in milliseconds.
     pub graceful_timeout_ms: u64,
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Endpoint;
 use super::LinkSpec;
@@ -85,6 +86,18 @@ impl<W: Surroundings> Reader<'_, W> {
             |word| quoted(word),
         )?;
         Some(meaning(&word))
+    }
+
+    pub(super) fn switch(&mut self, key: Key) -> Option<bool> {
+        self.get(key, |_, text| value::switch(text), ToString::to_string)
+    }
+
+    pub(super) fn duration(&mut self, key: Key) -> Option<Duration> {
+        self.get(
+            key,
+            |_, text| value::duration(text),
+            |value| quoted(&value::show_duration(*value)),
+        )
     }
 
     pub(super) fn path(&self, text: &str) -> Result<PathBuf, Problem> {

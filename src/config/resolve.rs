@@ -7,22 +7,21 @@ use std::io;
 use std::path::PathBuf;
 
 use super::Config;
-use super::Level;
-use super::LogTarget;
-use super::Underscore;
 use super::fault::Fault;
 use super::fault::Faults;
 use super::file;
+use super::group::application::Application;
+use super::group::front_end::FrontEnd;
+use super::group::limits::Limits;
+use super::group::log::Log;
+use super::group::workers::Workers;
 use super::reader;
 use super::reader::Reader;
-use super::reader::quoted;
-use super::reader::quoted_path;
 use super::source::Origin;
 use super::source::Sources;
 use super::source::Surroundings;
 use super::table::Key;
 use super::table::Setting;
-use super::value;
 use super::wsgid;
 
 /// The file that is read when none is named, if the current directory has it.
@@ -60,94 +59,25 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let mut reader =
         Reader { sources: &sources, world, faults: found, shown: Vec::new(), warnings: Vec::new() };
     let links = reader.links();
-    let mongrel2_chroot = reader.get(Key::Mongrel2Chroot, Reader::path, quoted_path);
-    let wsgi_app = reader.text(Key::WsgiApp, value::text);
-    let app_path = reader.get(Key::AppPath, Reader::directory, quoted_path);
-    let script_name = reader.text(Key::ScriptName, value::script_name);
-    let server_name = reader.text(Key::ServerName, value::host);
-    let underscore_headers = reader.word(Key::UnderscoreHeaders, |word| match word {
-        "refuse" => Underscore::Refuse,
-        "allow" => Underscore::Allow,
-        _ => Underscore::Drop,
-    });
-    let lint = reader.get(Key::Lint, |_, text| value::switch(text), ToString::to_string);
-    let workers = reader.count(Key::Workers);
-    let threads = reader.count(Key::Threads);
-    let keep_alive = reader.get(Key::KeepAlive, |_, text| value::switch(text), ToString::to_string);
-    let queue_limit = reader.count(Key::QueueLimit);
-    let graceful_timeout = reader.get(
-        Key::GracefulTimeout,
-        |_, text| value::duration(text),
-        |value| quoted(&value::show_duration(*value)),
-    );
-    let access_log = reader.get(Key::AccessLog, Reader::log_target, |target| match target {
-        LogTarget::Stdout => quoted("-"),
-        LogTarget::File(path) => quoted_path(path),
-    });
-    let log_level = reader.word(Key::LogLevel, |word| match word {
-        "error" => Level::Error,
-        "warning" => Level::Warning,
-        "debug" => Level::Debug,
-        _ => Level::Info,
-    });
-    if let Some(dir) = mongrel2_chroot.as_deref().filter(|dir| !world.is_dir(dir)) {
-        reader.warn(format!("mongrel2-chroot: {} is not a directory (yet?)", dir.display()));
-    }
+    let front_end = FrontEnd::read(&mut reader, &links);
+    let app_path = Application::read_path(&mut reader);
+    let application = Application::read(&mut reader, app_path.clone());
+    let workers = Workers::read(&mut reader);
+    let limits = Limits::read(&mut reader);
+    let log = Log::read(&mut reader);
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
     }
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
-    let (
-        Some(wsgi_app),
-        Some(app_path),
-        Some(script_name),
-        Some(underscore_headers),
-        Some(lint),
-        Some(workers),
-        Some(threads),
-        Some(keep_alive),
-        Some(queue_limit),
-        Some(graceful_timeout),
-        Some(log_level),
-        true,
-    ) = (
-        wsgi_app,
-        app_path,
-        script_name,
-        underscore_headers,
-        lint,
-        workers,
-        threads,
-        keep_alive,
-        queue_limit,
-        graceful_timeout,
-        log_level,
-        faults.is_empty(),
-    )
+    let (Some(application), Some(workers), Some(limits), Some(log), true) =
+        (application, workers, limits, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
-    let (links, link_origins) = links.into_iter().unzip();
-    let config = Config {
-        links,
-        wsgi_app,
-        app_path,
-        workers,
-        threads,
-        keep_alive,
-        queue_limit,
-        graceful_timeout,
-        script_name,
-        server_name,
-        underscore_headers,
-        lint,
-        access_log,
-        log_level,
-        mongrel2_chroot,
-        warnings,
-    };
+    let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
+    let config = Config { front_end, application, workers, limits, log, warnings };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

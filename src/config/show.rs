@@ -11,8 +11,8 @@ use super::table::Fallback;
 use super::table::Group;
 use super::table::Key;
 use super::table::Kind;
-use super::table::SETTINGS;
 use super::table::Setting;
+use super::table::settings;
 
 /// Where the notes on origins begin.
 const NOTE_AT: usize = 48;
@@ -36,7 +36,8 @@ impl Resolved {
             };
             put(&mut out, &line, &place(origin));
         }
-        for (link, (recv_at, send_at)) in self.config.links.iter().zip(&self.link_origins) {
+        for (link, (recv_at, send_at)) in self.config.front_end.links.iter().zip(&self.link_origins)
+        {
             out.push_str("\n[[link]]\n");
             for (name, endpoint, origin) in
                 [("recv", &link.recv, recv_at), ("send", &link.send, send_at)]
@@ -85,7 +86,7 @@ pub fn reference() -> String {
     let mut out = String::new();
     for group in Group::ALL {
         let _ = writeln!(out, "## {}\n", group.heading());
-        for setting in SETTINGS.iter().filter(|setting| setting.group == group) {
+        for setting in settings().filter(|setting| setting.group == group) {
             let _ = writeln!(out, "### {}\n\n{}.\n", setting.name, code(setting.help));
             let _ = writeln!(out, "* Flag: {}", flags(setting));
             let _ = writeln!(out, "* Variable: `{}`{}", setting.variable(), listed(setting));

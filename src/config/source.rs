@@ -135,7 +135,7 @@ impl Sources {
     /// Takes what the environment has. Unknown names are left alone: container platforms invent variables such as
     /// `LURCHER_PORT` for a service called lurcher.
     pub(super) fn put_environment(&mut self, world: &impl Surroundings) {
-        for setting in &super::table::SETTINGS {
+        for setting in super::table::settings() {
             let name = setting.variable();
             if let Some(text) = world.variable(&name) {
                 self.put(setting.key, text, Origin::Environment(name));

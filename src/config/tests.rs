@@ -72,29 +72,25 @@ fn faults(world: &World, flags: &[(Key, &'static str, &str)]) -> Vec<String> {
 
 #[test]
 fn defaults_hold_when_only_the_needed_is_given() {
-    let Config { links, warnings, .. } = resolved(&World::default(), &[]).config;
+    let config = resolved(&World::default(), &[]).config;
+    let links = config.front_end.links.clone();
     assert_eq!(links.len(), 1);
     assert_eq!(links[0].recv.as_str(), "tcp://127.0.0.1:5000");
     assert_eq!(links[0].send.as_str(), "tcp://127.0.0.1:5001");
-    assert_eq!(warnings, [""; 0]);
-    let config = resolved(&World::default(), &[]).config;
     let expected = Config {
-        links,
-        wsgi_app: "elo.application".into(),
-        app_path: "/here".into(),
-        workers: 1,
-        threads: 4,
-        keep_alive: true,
-        queue_limit: 1024,
-        graceful_timeout: Duration::from_secs(30),
-        script_name: String::new(),
-        server_name: None,
-        underscore_headers: Underscore::Drop,
-        lint: false,
-        access_log: None,
-        log_level: Level::Info,
-        mongrel2_chroot: None,
-        warnings,
+        front_end: FrontEnd { links, mongrel2_chroot: None },
+        application: Application {
+            wsgi_app: "elo.application".into(),
+            app_path: "/here".into(),
+            script_name: String::new(),
+            server_name: None,
+            underscore_headers: Underscore::Drop,
+            lint: false,
+        },
+        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        log: Log { access_log: None, log_level: Level::Info },
+        warnings: Vec::new(),
     };
     assert_eq!(config, expected);
 }
@@ -102,12 +98,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
 #[test]
 fn flags_win_over_the_environment_that_over_the_file_that_over_the_default() {
     let mut world = World::with_file("workers = 2");
-    assert_eq!(resolved(&world, &[]).config.workers, 2);
+    assert_eq!(resolved(&world, &[]).config.workers.workers, 2);
     world.variables.insert("LURCHER_WORKERS", "3");
-    assert_eq!(resolved(&world, &[]).config.workers, 3);
+    assert_eq!(resolved(&world, &[]).config.workers.workers, 3);
     let flags = [(Key::Workers, "workers", "9"), (Key::Workers, "workers", "4")];
     let resolved = resolved(&world, &flags);
-    assert_eq!(resolved.config.workers, 4, "the last flag");
+    assert_eq!(resolved.config.workers.workers, 4, "the last flag");
     let shown = resolved.shown.iter().find(|shown| shown.setting.key == Key::Workers).unwrap();
     assert_eq!(shown.origin, Origin::CommandLine("workers"));
 }
@@ -119,12 +115,15 @@ fn values_have_their_type_in_every_source() {
     );
     let world = World { variables: [("HOME", "/home/me")].into(), ..world };
     let config = resolved(&world, &[]).config;
-    assert_eq!((config.workers, config.keep_alive, config.queue_limit), (2, false, 16));
-    assert_eq!(config.graceful_timeout, Duration::from_millis(2500));
-    assert_eq!(config.access_log, Some(LogTarget::File("/home/me/a.log".into())));
+    assert_eq!(
+        (config.workers.workers, config.workers.keep_alive, config.limits.queue_limit),
+        (2, false, 16)
+    );
+    assert_eq!(config.limits.graceful_timeout, Duration::from_millis(2500));
+    assert_eq!(config.log.access_log, Some(LogTarget::File("/home/me/a.log".into())));
     for (text, on) in [("false", false), ("0", false), ("no", false), ("TRUE", true)] {
         let world = World::with_variables(&[("LURCHER_KEEP_ALIVE", text)]);
-        assert_eq!(resolved(&world, &[]).config.keep_alive, on, "{text}");
+        assert_eq!(resolved(&world, &[]).config.workers.keep_alive, on, "{text}");
     }
 }
 
@@ -199,7 +198,7 @@ fn an_empty_variable_is_a_value_and_mostly_a_wrong_one() {
     }
     let world = World::with_variables(&[("LURCHER_SCRIPT_NAME", "")]);
     let world = World { files: [("lurcher.toml", "script-name = \"/x\"".into())].into(), ..world };
-    assert_eq!(resolved(&world, &[]).config.script_name, "");
+    assert_eq!(resolved(&world, &[]).config.application.script_name, "");
 }
 
 #[test]
@@ -227,7 +226,7 @@ fn links_are_pairs_of_one_source() {
         let resolved = resolve(sources(&[&app, flags].concat()), world);
         resolved
             .map(|resolved| {
-                let links = resolved.config.links.iter();
+                let links = resolved.config.front_end.links.iter();
                 links.map(|link| format!("{} {}", link.recv, link.send)).collect::<Vec<_>>()
             })
             .map_err(|faults| faults.list.iter().map(ToString::to_string).collect::<Vec<_>>())
@@ -291,13 +290,13 @@ fn a_file_that_is_named_must_be_there() {
         variables: [("LURCHER_CONFIG", path)].into(),
     };
     let from_variable = resolved(&named("/etc/l.toml"), &[]);
-    assert_eq!(from_variable.config.threads, 7);
+    assert_eq!(from_variable.config.workers.threads, 7);
     let named_at = Origin::Environment("LURCHER_CONFIG".into());
     assert_eq!(from_variable.file, Some(("/etc/l.toml".into(), named_at)));
     let found = faults(&named("gone.toml"), &[]);
     assert_eq!(found, ["/here/gone.toml: cannot be read: entity not found"]);
     let flag = [(Key::Config, "config", "/etc/l.toml")];
-    assert_eq!(resolved(&named("gone.toml"), &flag).config.threads, 7, "the flag wins");
+    assert_eq!(resolved(&named("gone.toml"), &flag).config.workers.threads, 7, "the flag wins");
 }
 
 #[test]

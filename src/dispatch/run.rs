@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -25,6 +24,8 @@ use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
 use crate::bridge::Board;
+use crate::config::FrontEnd;
+use crate::config::Limits;
 use crate::config::LinkSpec;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -43,13 +44,11 @@ const MESSAGES: usize = 1024;
 #[derive(Debug)]
 pub struct Settings {
     /// The front ends.
-    pub links: Vec<LinkSpec>,
-    /// Requests that may wait; one more gets 503.
-    pub queue_limit: usize,
+    pub front_end: FrontEnd,
+    /// What is bounded.
+    pub limits: Limits,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
-    /// What the paths of upload files start at.
-    pub upload_root: Option<PathBuf>,
 }
 
 /// What the supervisor tells the dispatcher.
@@ -164,11 +163,11 @@ impl Body {
         news: Sender<News>,
     ) -> Body {
         let core = Core::new(&settings, Instant::now());
-        let Settings { links, access_log, .. } = settings;
+        let Settings { front_end, access_log, .. } = settings;
         Body {
             context: Context::new(),
             core,
-            specs: links,
+            specs: front_end.links,
             links: Vec::new(),
             opened: false,
             leaving: false,

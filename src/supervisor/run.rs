@@ -76,7 +76,7 @@ pub fn run(config: Config, interpreter: Interpreter) -> Exit {
 type Fault = (&'static str, String);
 
 fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiver<i32>), Fault> {
-    let access_log = match &config.access_log {
+    let access_log = match &config.log.access_log {
         Some(target) => Some(
             AccessLog::open(target).map_err(|e| ("cannot open the access log", e.to_string()))?,
         ),
@@ -84,12 +84,8 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
-    let settings = Settings {
-        links: config.links.clone(),
-        queue_limit: config.queue_limit,
-        access_log,
-        upload_root: config.mongrel2_chroot.clone(),
-    };
+    let settings =
+        Settings { front_end: config.front_end.clone(), limits: config.limits.clone(), access_log };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
     let supervisor = Supervisor {
@@ -125,15 +121,16 @@ fn listen() -> io::Result<Receiver<i32>> {
 
 impl Supervisor {
     fn run(mut self, signals: &Receiver<i32>) -> Exit {
-        let Config { workers, threads, links, wsgi_app, .. } = &self.config;
+        let Config { workers, application, front_end, .. } = &self.config;
         telemetry::info!(
-            "lurcher {}: {wsgi_app}, {} of {}, {}",
+            "lurcher {}: {}, {} of {}, {}",
             env!("CARGO_PKG_VERSION"),
-            count(*workers as usize, "worker"),
-            count(*threads as usize, "thread"),
-            count(links.len(), "link"),
+            application.wsgi_app,
+            count(workers.workers as usize, "worker"),
+            count(workers.threads as usize, "thread"),
+            count(front_end.links.len(), "link"),
         );
-        for _ in 0..self.config.workers {
+        for _ in 0..self.config.workers.workers {
             self.spawn();
         }
         while !self.finished() {
@@ -195,7 +192,7 @@ impl Supervisor {
         }
         let name = Signal::try_from(signal).map_or("a signal", Signal::as_str);
         if self.phase == Phase::Running {
-            let limit = self.config.graceful_timeout;
+            let limit = self.config.limits.graceful_timeout;
             telemetry::info!("{name}: stopping; requests have {} s", limit.as_secs_f64());
             self.stop(Exit::Stopped);
         } else {
@@ -208,7 +205,7 @@ impl Supervisor {
     fn stop(&mut self, exit: Exit) {
         self.exit = exit;
         self.replacements.clear();
-        self.phase = Phase::Leaving(Instant::now() + self.config.graceful_timeout);
+        self.phase = Phase::Leaving(Instant::now() + self.config.limits.graceful_timeout);
         self.dispatcher.tell(Command::Leave);
     }
 

@@ -80,7 +80,7 @@ impl Supervisor {
     }
 
     fn slots(&self) -> usize {
-        self.config.threads as usize
+        self.config.workers.threads as usize
     }
 
     pub(super) fn heard(&mut self, news: News) {
@@ -134,7 +134,7 @@ impl Supervisor {
             return;
         };
         telemetry::info!("{id} (pid {}) was told to end", worker.child.id());
-        if self.config.keep_alive {
+        if self.config.workers.keep_alive {
             worker.replaced = true;
             self.leavers.push_back(id);
             self.spawn();
@@ -214,7 +214,7 @@ impl Supervisor {
             return;
         }
         let others = self.workers.len();
-        match self.policy.judge(end, others, self.config.keep_alive) {
+        match self.policy.judge(end, others, self.config.workers.keep_alive) {
             Verdict::GoOn => telemetry::warn!("{} left", count(others, "worker")),
             Verdict::Replace(delay) => {
                 if !delay.is_zero() {

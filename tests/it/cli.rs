@@ -80,22 +80,25 @@ fn printed(line: &str) -> String {
 #[test]
 fn a_wsgid_command_line_works_as_it_is() {
     let config = run("--keep-alive --workers 4 --app-path . --no-daemon --stdout --stderr --debug");
-    assert_eq!((config.workers, config.threads, config.keep_alive), (4, 4, true));
-    assert_eq!(config.app_path, Path::new("/here"));
-    assert_eq!(config.log_level, Level::Debug);
-    assert_eq!(config.wsgi_app, "elo.application");
+    assert_eq!(
+        (config.workers.workers, config.workers.threads, config.workers.keep_alive),
+        (4, 4, true)
+    );
+    assert_eq!(config.application.app_path, Path::new("/here"));
+    assert_eq!(config.log.log_level, Level::Debug);
+    assert_eq!(config.application.wsgi_app, "elo.application");
     let config =
         run("--app-path=/here --workers=2 --no-init --no-debug --no-chroot --no-keep-alive");
-    assert_eq!((config.workers, config.keep_alive), (2, false));
+    assert_eq!((config.workers.workers, config.workers.keep_alive), (2, false));
 }
 
 #[test]
 fn the_last_of_several_counts() {
-    assert_eq!(run("--workers 2 --workers=3").workers, 3);
-    assert!(run("--no-keep-alive --keep-alive --keep-alive").keep_alive);
-    assert!(!run("--keep-alive --no-keep-alive").keep_alive);
-    assert_eq!(run("--log-level error --debug").log_level, Level::Error, "the explicit one");
-    let links = run("--send ipc:///s --recv ipc:///r").links;
+    assert_eq!(run("--workers 2 --workers=3").workers.workers, 3);
+    assert!(run("--no-keep-alive --keep-alive --keep-alive").workers.keep_alive);
+    assert!(!run("--keep-alive --no-keep-alive").workers.keep_alive);
+    assert_eq!(run("--log-level error --debug").log.log_level, Level::Error, "the explicit one");
+    let links = run("--send ipc:///s --recv ipc:///r").front_end.links;
     assert_eq!(links[1].recv.as_str(), "ipc:///r");
     assert_eq!(links[1].send.as_str(), "ipc:///s");
 }
@@ -170,8 +173,8 @@ fn everything_that_is_wrong_is_told_at_once() {
             "--recv: \"tcp://*:5000\": `*` is for the side that binds; lurcher connects: name the front end's host, as \
              127.0.0.1",
             "--send is missing (or LURCHER_SEND, or send of a [[link]] in lurcher.toml)",
-            "--wsgi-app is missing (or LURCHER_WSGI_APP, or wsgi-app in lurcher.toml)",
             "--app-path: \"/gone\" is not a directory",
+            "--wsgi-app is missing (or LURCHER_WSGI_APP, or wsgi-app in lurcher.toml)",
             "--script-name: \"x/\" must start with `/`, not end with it, and be a plain path as `/shop`, without . or .. \
              and not percent-encoded",
             "--workers: \"0\" is not a whole number from 1 to 512",
@@ -217,7 +220,7 @@ fn no_argument_can_forge_a_line() {
 fn help_fits_and_names_everything() {
     let help = printed("--help");
     assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
-    for setting in &lurcher::config::table::SETTINGS {
+    for setting in lurcher::config::table::settings() {
         assert!(help.contains(&format!("--{}", setting.name)), "{}", setting.name);
         assert!(help.contains(&format!("[env: {}]", setting.variable())), "{}", setting.name);
     }
@@ -252,11 +255,11 @@ fn the_real_world_is_looked_at_too() {
         _ => None,
     };
     let Parsed::Run(config) = parse(args(NEEDED), env) else { panic!("refused") };
-    assert_eq!((config.threads, config.app_path.as_path()), (3, dir.path()));
+    assert_eq!((config.workers.threads, config.application.app_path.as_path()), (3, dir.path()));
     let Parsed::Run(config) = parse(args(&format!("{NEEDED} --config /dev/null")), |_| None) else {
         panic!("refused")
     };
-    assert_eq!(config.threads, 4);
+    assert_eq!(config.workers.threads, 4);
     let Parsed::Exit { stderr, .. } =
         parse(args(&format!("{NEEDED} --config /dev/zero")), |_| None)
     else {

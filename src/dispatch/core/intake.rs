@@ -118,7 +118,7 @@ impl Core {
 
     fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
         // A request that a worker can begin at once does not wait, so the limit is not for it.
-        let full = self.waiting >= self.queue_limit
+        let full = self.waiting >= self.limits.queue_limit
             && !(self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some());
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.arrived(now);

@@ -24,6 +24,7 @@ use super::connection::Connection;
 use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
+use crate::config::Limits;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -135,7 +136,7 @@ pub struct Core {
     queue: VecDeque<Key>,
     /// Requests in all lines.
     waiting: usize,
-    queue_limit: usize,
+    limits: Limits,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
@@ -151,14 +152,14 @@ impl Core {
     /// A dispatcher without workers.
     pub fn new(settings: &Settings, now: Instant) -> Core {
         Core {
-            links: (0..settings.links.len()).map(|_| LinkSide::default()).collect(),
+            links: (0..settings.front_end.links.len()).map(|_| LinkSide::default()).collect(),
             workers: HashMap::new(),
             connections: HashMap::new(),
             exchanges: HashMap::new(),
             queue: VecDeque::new(),
             waiting: 0,
-            queue_limit: settings.queue_limit,
-            upload_root: settings.upload_root.clone(),
+            limits: settings.limits.clone(),
+            upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
             swept: now,

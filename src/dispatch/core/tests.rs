@@ -12,6 +12,8 @@ use crate::bridge::Inbox;
 use crate::bridge::Kind;
 use crate::bridge::Outcome;
 use crate::bridge::Ticket;
+use crate::config;
+use crate::config::Config;
 use crate::config::LinkSpec;
 use crate::dispatch::Settings;
 use crate::transport::Message;
@@ -33,7 +35,11 @@ impl World {
             LinkSpec { recv: endpoint(2 * n + 1), send: endpoint(2 * n + 2) }
         };
         let links = (0..links).map(link).collect();
-        let settings = Settings { links, queue_limit, access_log: None, upload_root: None };
+        let mut config = config::example();
+        config.front_end.links = links;
+        config.limits.queue_limit = queue_limit;
+        let Config { front_end, limits, .. } = config;
+        let settings = Settings { front_end, limits, access_log: None };
         World { core: Core::new(&settings, now), now, boards: Vec::new() }
     }
 

@@ -1,0 +1,63 @@
+//! What is written down, and where.
+
+use crate::config::Level;
+use crate::config::LogTarget;
+use crate::config::Surroundings;
+use crate::config::reader::Reader;
+use crate::config::reader::quoted;
+use crate::config::reader::quoted_path;
+use crate::config::table::Fallback;
+use crate::config::table::Group;
+use crate::config::table::Key;
+use crate::config::table::Kind;
+use crate::config::table::Setting;
+
+/// The log and the access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Where access lines go; nowhere when absent.
+    pub access_log: Option<LogTarget>,
+    /// The least grave records that are written.
+    pub log_level: Level,
+}
+
+impl Log {
+    pub(in crate::config) fn read<W: Surroundings>(reader: &mut Reader<'_, W>) -> Option<Self> {
+        let access_log = reader.get(Key::AccessLog, Reader::log_target, |target| match target {
+            LogTarget::Stdout => quoted("-"),
+            LogTarget::File(path) => quoted_path(path),
+        });
+        let log_level = reader.word(Key::LogLevel, |word| match word {
+            "error" => Level::Error,
+            "warning" => Level::Warning,
+            "debug" => Level::Debug,
+            _ => Level::Info,
+        });
+        Some(Self { access_log, log_level: log_level? })
+    }
+}
+
+/// The rows of this group.
+pub(in crate::config) const ROWS: &[Setting] = &[
+    Setting {
+        key: Key::AccessLog,
+        name: "access-log",
+        metavar: "FILE",
+        kind: Kind::Path,
+        fallback: Fallback::Unset("no access log"),
+        group: Group::Log,
+        help: "Append a line for each request to FILE, or write it to standard output (`-`): the combined format, and the \
+               seconds taken",
+        reason: "The front end has its own access log.",
+    },
+    Setting {
+        key: Key::LogLevel,
+        name: "log-level",
+        metavar: "LEVEL",
+        kind: Kind::Choice(&["error", "warning", "info", "debug"]),
+        fallback: Fallback::Value("info"),
+        group: Group::Log,
+        help: "The least grave records that go to standard error: error, warning, info or debug",
+        reason: "Starts, stops and deaths of workers and links are what an operator looks for first.",
+    },
+];

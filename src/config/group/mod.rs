@@ -1,0 +1,9 @@
+//! The settings by their groups. Each file has all there is about one: the rows of the table, the checked values, and how
+//! these are read; nothing about a setting is anywhere else in `config`.
+
+pub(super) mod application;
+pub(super) mod front_end;
+pub(super) mod general;
+pub(super) mod limits;
+pub(super) mod log;
+pub(super) mod workers;
