@@ -19,6 +19,8 @@ pub mod bridge;
 pub mod cli;
 pub mod config;
 pub mod dispatch;
+#[cfg(feature = "front")]
+pub mod front;
 pub mod http;
 pub mod instance;
 pub mod proto;
