@@ -26,6 +26,11 @@ pub enum Key {
     GracefulTimeout,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -65,13 +70,21 @@ pub enum Group {
     Workers,
     Limits,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 6] =
-        [Self::FrontEnd, Self::Application, Self::Workers, Self::Limits, Self::Log, Self::General];
+    pub const ALL: [Self; 7] = [
+        Self::FrontEnd,
+        Self::Application,
+        Self::Workers,
+        Self::Limits,
+        Self::Log,
+        Self::Process,
+        Self::General,
+    ];
 
     /// What stands over its settings.
     pub const fn heading(self) -> &'static str {
@@ -81,6 +94,7 @@ impl Group {
             Self::Workers => "Workers",
             Self::Limits => "Limits",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -142,12 +156,13 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 6] = [
+const ROWS: [&[Setting]; 7] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 
