@@ -82,13 +82,10 @@ pub(super) fn size(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
 
 /// A size in the shortest form that [`size`] reads back as it is.
 pub(super) fn show_size(bytes: u64) -> String {
-    match bytes {
-        0 => "0".to_owned(),
-        _ if bytes % (1 << 30) == 0 => format!("{}G", bytes >> 30),
-        _ if bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{}K", bytes >> 10),
-        _ => bytes.to_string(),
-    }
+    let unit = [(30, "G"), (20, "M"), (10, "K")]
+        .into_iter()
+        .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 /// One of some words, exactly.
