@@ -37,8 +37,12 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+<<<<<<< HEAD
 pub use group::process::Identity;
 pub use group::process::Process;
+=======
+pub use group::uploads::Uploads;
+>>>>>>> main
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
@@ -62,6 +66,8 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// What is accepted as the body of a request.
+    pub uploads: Uploads,
     /// What is written down.
     pub log: Log,
     /// How it lives with the rest of its system.

@@ -14,7 +14,11 @@ use super::group::application::Application;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
+<<<<<<< HEAD
 use super::group::process::Process;
+=======
+use super::group::uploads::Uploads;
+>>>>>>> main
 use super::group::workers::Workers;
 use super::reader;
 use super::reader::Reader;
@@ -65,6 +69,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
     let limits = Limits::read(&mut reader);
+    let uploads = Uploads::read(&mut reader);
     let log = Log::read(&mut reader);
     let process = Process::read(&mut reader);
     if let Some(app_path) = &app_path {
@@ -73,13 +78,17 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     }
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
-    let (Some(application), Some(workers), Some(limits), Some(log), true) =
-        (application, workers, limits, log, faults.is_empty())
+    let (Some(application), Some(workers), Some(limits), Some(uploads), Some(log), true) =
+        (application, workers, limits, uploads, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
+<<<<<<< HEAD
     let config = Config { front_end, application, workers, limits, log, process, warnings };
+=======
+    let config = Config { front_end, application, workers, limits, uploads, log, warnings };
+>>>>>>> main
     Ok(Resolved { config, shown, link_origins, file })
 }
 

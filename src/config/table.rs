@@ -24,6 +24,7 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    MaxBody,
     AccessLog,
     LogLevel,
     PidFile,
@@ -52,6 +53,13 @@ pub enum Kind {
     },
     /// A number of seconds, or with a unit.
     Duration,
+    /// A number of bytes, or with a unit: `K`, `M` and `G` are powers of 1024.
+    Size {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
     /// On or off. As a flag it takes no value, and has another one for the opposite.
     Switch {
         /// The flag that switches it off, without the dashes.
@@ -69,6 +77,7 @@ pub enum Group {
     Application,
     Workers,
     Limits,
+    Uploads,
     Log,
     Process,
     General,
@@ -81,8 +90,13 @@ impl Group {
         Self::Application,
         Self::Workers,
         Self::Limits,
+<<<<<<< HEAD
         Self::Log,
         Self::Process,
+=======
+        Self::Uploads,
+        Self::Log,
+>>>>>>> main
         Self::General,
     ];
 
@@ -93,6 +107,7 @@ impl Group {
             Self::Application => "Application",
             Self::Workers => "Workers",
             Self::Limits => "Limits",
+            Self::Uploads => "Uploads",
             Self::Log => "Log",
             Self::Process => "Process",
             Self::General => "General",
@@ -161,6 +176,7 @@ const ROWS: [&[Setting]; 7] = [
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::uploads::ROWS,
     group::log::ROWS,
     group::process::ROWS,
     group::general::ROWS,
