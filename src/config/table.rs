@@ -24,6 +24,7 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
     AccessLog,
     LogLevel,
     Config,
@@ -142,11 +143,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 6] = [
+const ROWS: [&[Setting]; 7] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
     group::log::ROWS,
     group::general::ROWS,
 ];
