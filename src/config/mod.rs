@@ -38,6 +38,7 @@ pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::timeouts::Timeouts;
+pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
@@ -62,6 +63,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// What is accepted as the body of a request.
+    pub uploads: Uploads,
     /// What is written down.
     pub log: Log,
     /// What the operator should be told once the log is there; one line each.

@@ -35,6 +35,18 @@ pub(crate) struct Waiting {
     pub(crate) refuse: Option<Refusal>,
 }
 
+impl Waiting {
+    /// What has come in just now.
+    pub(crate) fn new(
+        message: Message,
+        now: Instant,
+        upload: Option<Upload>,
+        refuse: Option<Refusal>,
+    ) -> Waiting {
+        Waiting { message, received: now, since: None, upload, refuse }
+    }
+}
+
 /// What goes out next to a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
@@ -139,6 +151,11 @@ impl Connection {
         let given_up = self.line.len();
         self.line.clear();
         given_up
+    }
+
+    /// Whether nothing that comes now will be run: a refusal is in line, and closes the connection.
+    pub(crate) fn will_close(&self) -> bool {
+        self.closing || self.line.iter().any(|item| item.refuse.is_some())
     }
 
     /// What may go out now. Call [`Connection::taken`] when it has, and ask again.

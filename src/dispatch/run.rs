@@ -28,6 +28,7 @@ use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::LinkSpec;
 use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// What is accepted as a body.
+    pub uploads: Uploads,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }

@@ -88,6 +88,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         front_end: config.front_end.clone(),
         limits: config.limits.clone(),
         timeouts: config.timeouts.clone(),
+        uploads: config.uploads.clone(),
         access_log,
     };
     let dispatcher = Dispatcher::start(settings, sender)

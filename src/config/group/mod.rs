@@ -7,4 +7,5 @@ pub(super) mod general;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod timeouts;
+pub(super) mod uploads;
 pub(super) mod workers;

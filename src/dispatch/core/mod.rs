@@ -27,6 +27,7 @@ use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
 use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -144,6 +145,7 @@ pub struct Core {
     waiting: usize,
     limits: Limits,
     timeouts: Timeouts,
+    uploads: Uploads,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
@@ -168,6 +170,7 @@ impl Core {
             waiting: 0,
             limits: settings.limits.clone(),
             timeouts: settings.timeouts.clone(),
+            uploads: settings.uploads.clone(),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
