@@ -37,12 +37,10 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
-<<<<<<< HEAD
 pub use group::process::Identity;
 pub use group::process::Process;
-=======
+pub use group::timeouts::Timeouts;
 pub use group::uploads::Uploads;
->>>>>>> main
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
@@ -66,6 +64,8 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
     /// What is accepted as the body of a request.
     pub uploads: Uploads,
     /// What is written down.

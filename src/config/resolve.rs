@@ -14,11 +14,9 @@ use super::group::application::Application;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
-<<<<<<< HEAD
 use super::group::process::Process;
-=======
+use super::group::timeouts::Timeouts;
 use super::group::uploads::Uploads;
->>>>>>> main
 use super::group::workers::Workers;
 use super::reader;
 use super::reader::Reader;
@@ -69,6 +67,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
     let limits = Limits::read(&mut reader);
+    let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
     let log = Log::read(&mut reader);
     let process = Process::read(&mut reader);
@@ -78,17 +77,30 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     }
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
-    let (Some(application), Some(workers), Some(limits), Some(uploads), Some(log), true) =
-        (application, workers, limits, uploads, log, faults.is_empty())
+    let (
+        Some(application),
+        Some(workers),
+        Some(limits),
+        Some(timeouts),
+        Some(uploads),
+        Some(log),
+        true,
+    ) = (application, workers, limits, timeouts, uploads, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
-<<<<<<< HEAD
-    let config = Config { front_end, application, workers, limits, log, process, warnings };
-=======
-    let config = Config { front_end, application, workers, limits, uploads, log, warnings };
->>>>>>> main
+    let config = Config {
+        front_end,
+        application,
+        workers,
+        limits,
+        timeouts,
+        uploads,
+        log,
+        process,
+        warnings,
+    };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

@@ -24,6 +24,7 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
     MaxBody,
     AccessLog,
     LogLevel,
@@ -85,18 +86,14 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
-<<<<<<< HEAD
-        Self::Log,
-        Self::Process,
-=======
         Self::Uploads,
         Self::Log,
->>>>>>> main
+        Self::Process,
         Self::General,
     ];
 
@@ -171,11 +168,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 7] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
     group::process::ROWS,

@@ -220,7 +220,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn a_mask_is_octal() {
         for (text, mask) in [("022", 0o22), ("27", 0o27), ("0", 0), ("0o077", 0o77), ("777", 0o777)]
         {
@@ -229,7 +228,9 @@ mod tests {
         for text in ["", "028", "1000", "-1", "+7", "0x1f", "u=rwx", " 22", "0o"] {
             assert_eq!(umask(text), Err(Problem::Umask(text.into())), "{text}");
         }
-=======
+    }
+
+    #[test]
     fn sizes_have_units() {
         let most = 1 << 40;
         for (text, bytes) in [
@@ -273,7 +274,6 @@ mod tests {
             );
         }
         assert!(size("1023", 1024, 4096).is_err() && size("1K", 1024, 4096).is_ok());
->>>>>>> main
     }
 
     #[test]
