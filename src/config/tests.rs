@@ -306,6 +306,7 @@ fn a_file_that_is_named_must_be_there() {
         ]
         .into(),
         variables: [("LURCHER_CONFIG", path)].into(),
+        uid: 0,
     };
     let from_variable = resolved(&named("/etc/l.toml"), &[]);
     assert_eq!(from_variable.config.workers.threads, 7);
