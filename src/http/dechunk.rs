@@ -189,8 +189,11 @@ impl Dechunk {
 mod tests {
     use super::*;
 
-    /// The data and what is left behind the body, read in pieces of `step` bytes; `None` where it does not end.
-    fn read(body: &[u8], step: usize) -> Result<Option<(Vec<u8>, Vec<u8>)>, ChunkError> {
+    /// The data, and what is left behind the body.
+    type Read = (Vec<u8>, Vec<u8>);
+
+    /// Reads in pieces of `step` bytes; `None` where the body does not end.
+    fn read(body: &[u8], step: usize) -> Result<Option<Read>, ChunkError> {
         let mut chunks = Dechunk::default();
         let mut data = Vec::new();
         for (number, mut input) in body.chunks(step).enumerate() {

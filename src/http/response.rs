@@ -165,8 +165,12 @@ impl ResponseParser {
     /// is decided here and nowhere else. All input must have been read.
     pub fn close(&mut self) -> Result<(), ResponseError> {
         let fault = match &self.state {
-            State::Done | State::UntilClose | State::Length(0) => None,
-            State::Given(Some(Framing::NoBody | Framing::Length(0) | Framing::UntilClose)) => None,
+            State::Done
+            | State::UntilClose
+            | State::Length(0)
+            | State::Given(Some(Framing::NoBody | Framing::Length(0) | Framing::UntilClose)) => {
+                None
+            }
             State::Failed(error) => Some(*error),
             State::Head if self.head.is_empty() => Some(ResponseError::Nothing),
             _ => Some(ResponseError::Cut),

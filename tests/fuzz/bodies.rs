@@ -167,10 +167,13 @@ pub(crate) fn reply(data: &[u8]) {
     }
 }
 
+/// Name and value.
+type Field = (Vec<u8>, Vec<u8>);
+
 /// What a response came to: heads, body, end, excess, and the fault.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
-    heads: Vec<(u16, Vec<(Vec<u8>, Vec<u8>)>)>,
+    heads: Vec<(u16, Vec<Field>)>,
     body: Vec<u8>,
     ended: bool,
     excess: Vec<u8>,
@@ -234,7 +237,7 @@ pub(crate) fn response(data: &[u8]) {
         let second = told(false, std::iter::once(&again[..]));
         assert_eq!((second.fault, second.ended, &second.excess), (None, true, &Vec::new()));
         assert_eq!(second.body, whole.body);
-        let names = |fields: &[(Vec<u8>, Vec<u8>)]| {
+        let names = |fields: &[Field]| {
             let kept = fields.iter().filter(|(name, _)| !is_length(name));
             kept.cloned().collect::<Vec<_>>()
         };

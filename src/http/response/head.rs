@@ -38,9 +38,8 @@ struct Place {
 #[derive(Debug, Clone)]
 pub struct ResponseHead {
     text: Vec<u8>,
-    /// Where the line that has not ended begins, and how far it was searched for its end.
+    /// Where the line that has not ended begins.
     line: usize,
-    seen: usize,
     version: Version,
     status: u16,
     reason: (usize, usize),
@@ -58,7 +57,6 @@ impl Default for ResponseHead {
         ResponseHead {
             text: Vec::new(),
             line: 0,
-            seen: 0,
             version: Version::Http11,
             status: 0,
             reason: (0, 0),

@@ -28,7 +28,7 @@ fn told<'a>(head_request: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> S
                     body.extend_from_slice(piece);
                 }
                 Ok(Some(Event::End)) => {
-                    assert!(!std::mem::replace(&mut failed, Some("end".to_owned())).is_some());
+                    assert_eq!(failed.replace("end".to_owned()), None, "the end comes once");
                 }
                 Ok(Some(Event::Excess(piece))) => excess.extend_from_slice(piece),
                 Err(error) => {

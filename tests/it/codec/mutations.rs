@@ -106,7 +106,9 @@ fn damaged_responses_hold_all_promises() {
     ];
     let mut dice = Dice(0x6c75_7263_6865_7223);
     let all = responses();
-    all.iter().for_each(|response| bodies::response(response));
+    for response in &all {
+        bodies::response(response);
+    }
     for _ in 0..6000 {
         let mut response = all[dice.below(all.len())].clone();
         for _ in 0..=dice.below(3) {
