@@ -27,6 +27,8 @@ use crate::bridge::Board;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::LinkSpec;
+use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -47,6 +49,10 @@ pub struct Settings {
     pub front_end: FrontEnd,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What is accepted as a body.
+    pub uploads: Uploads,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }

@@ -5,6 +5,7 @@
 //! process or an interpreter.
 
 mod intake;
+mod overdue;
 mod results;
 mod send;
 #[cfg(test)]
@@ -25,6 +26,8 @@ use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
+use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -67,6 +70,8 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// When it came to the head of its line.
+    since: Option<Instant>,
     /// The file that is its body.
     upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
@@ -121,6 +126,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Connections that ended while a request of theirs waited or ran.
     pub clients_gone: u64,
+    /// Requests that waited too long for a slot.
+    pub waited_too_long: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
 }
@@ -137,6 +144,8 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     limits: Limits,
+    timeouts: Timeouts,
+    uploads: Uploads,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
@@ -146,6 +155,7 @@ pub struct Core {
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
     malformed_lines: telemetry::Limited,
+    waited_lines: telemetry::Limited,
 }
 
 impl Core {
@@ -159,6 +169,8 @@ impl Core {
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),
+            timeouts: settings.timeouts.clone(),
+            uploads: settings.uploads.clone(),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
@@ -167,6 +179,7 @@ impl Core {
             access_lines: Vec::new(),
             counters: Counters::default(),
             malformed_lines: telemetry::Limited::new(),
+            waited_lines: telemetry::Limited::new(),
         }
     }
 
@@ -208,6 +221,7 @@ impl Core {
     pub fn turn(&mut self, now: Instant) {
         self.recall(now);
         self.assign(now);
+        self.expire(now);
         self.send(now);
         if now.duration_since(self.swept) >= SWEEP {
             self.sweep(now);
@@ -224,6 +238,6 @@ impl Core {
             .filter_map(Connection::again);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + SWEEP);
-        stalls.chain(sending).chain(sweep).min()
+        stalls.chain(sending).chain(sweep).chain(self.expires_at()).min()
     }
 }
