@@ -109,6 +109,12 @@ struct Exchange {
     kept: Option<Vec<u8>>,
 }
 
+impl Exchange {
+    fn is_at(&self, peer: PeerId) -> bool {
+        matches!(self.place, Place::Peer(at, _) if at == peer)
+    }
+}
+
 #[derive(Debug)]
 struct Route {
     peers: Vec<PeerId>,

@@ -47,9 +47,9 @@ impl Core {
         }
     }
 
-    /// Peers with something new to write, or to be looked at with [`Self::may_close`].
-    pub(crate) fn woken(&mut self) -> Vec<PeerId> {
-        std::mem::take(&mut self.wake)
+    /// Names the peers with something new to write, or to be looked at with [`Self::may_close`].
+    pub(crate) fn woken(&mut self, wake: impl FnMut(PeerId)) {
+        self.wake.drain(..).for_each(wake);
     }
 
     /// A peer has half-closed its connection. What was not written to it goes to others, but for what belongs to
@@ -94,6 +94,12 @@ impl Core {
         self.serve(route);
     }
 
+    /// The connections whose requests a peer has.
+    pub(crate) fn under_way_at(&self, id: PeerId) -> Vec<ConnId> {
+        let here = self.exchanges.iter().filter(|(_, exchange)| exchange.is_at(id));
+        here.map(|(conn, _)| ConnId(*conn)).collect()
+    }
+
     /// Whether a leaving peer's connection may end: all is written, and no part of a body will follow.
     pub(crate) fn may_close(&self, id: PeerId) -> bool {
         self.peers.get(&id).is_some_and(|peer| {
@@ -118,7 +124,7 @@ impl Core {
         let mut had: Vec<(u64, ConnId)> = self
             .exchanges
             .iter()
-            .filter(|(_, exchange)| matches!(exchange.place, Place::Peer(at, _) if at == id))
+            .filter(|(_, exchange)| exchange.is_at(id))
             .map(|(conn, exchange)| (exchange.serial.0, ConnId(*conn)))
             .collect();
         had.sort_unstable();

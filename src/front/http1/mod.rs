@@ -1,9 +1,8 @@
-//! HTTP/1.0 and 1.1 requests as bytes: head, target, how long the body is, chunks (RFC 9112); pure.
+//! HTTP/1.0 and 1.1 requests as bytes: head, target, how long the body is (RFC 9112); pure.
 //!
 //! It is strict where two readers could disagree about where a request ends: bare CR or LF, folded lines, blanks before a
 //! colon, several lengths, a length together with chunks, bad chunk sizes are all refused. Every refusal has its status.
 
-pub(crate) mod chunks;
 pub(crate) mod framing;
 pub(crate) mod head;
 pub(crate) mod target;
