@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::EndpointError;
 use super::source::Origin;
 use super::table::Setting;
+use super::value;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +105,16 @@ pub enum Problem {
         /// The least.
         min: u64,
         /// The greatest.
+        max: u64,
+    },
+    /// No size within the limits.
+    #[error("{text:?} is no size from {} to {}, as 65536, 64KiB, 64MiB or 1GiB", value::show_size(*min), value::show_size(*max))]
+    Size {
+        /// What was given.
+        text: String,
+        /// The least, in bytes.
+        min: u64,
+        /// The greatest, in bytes.
         max: u64,
     },
     /// Neither on nor off.

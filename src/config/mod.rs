@@ -34,6 +34,7 @@ pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
 pub use group::application::Application;
+pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
@@ -59,6 +60,8 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
     /// What the operator should be told once the log is there; one line each.

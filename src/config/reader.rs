@@ -92,6 +92,15 @@ impl<W: Surroundings> Reader<'_, W> {
         self.get(key, |_, text| value::switch(text), ToString::to_string)
     }
 
+    pub(super) fn size(&mut self, key: Key) -> Option<u64> {
+        let Kind::Size { min, max } = Setting::of(key).kind else { return None };
+        self.get(
+            key,
+            |_, text| value::size(text, min, max),
+            |bytes| quoted(&value::show_size(*bytes)),
+        )
+    }
+
     pub(super) fn duration(&mut self, key: Key) -> Option<Duration> {
         self.get(
             key,

@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::fault::Faults;
 use super::file;
 use super::group::application::Application;
+use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
@@ -64,6 +65,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
     let limits = Limits::read(&mut reader);
+    let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
@@ -71,13 +73,13 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     }
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
-    let (Some(application), Some(workers), Some(limits), Some(log), true) =
-        (application, workers, limits, log, faults.is_empty())
+    let (Some(application), Some(workers), Some(limits), Some(delivery), Some(log), true) =
+        (application, workers, limits, delivery, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
-    let config = Config { front_end, application, workers, limits, log, warnings };
+    let config = Config { front_end, application, workers, limits, delivery, log, warnings };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

@@ -24,6 +24,12 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    ResponseMemory,
+    ResponseSpool,
+    ResponseSpoolTotal,
+    SpoolDir,
+    SendTimeout,
+    KeepaliveInterval,
     AccessLog,
     LogLevel,
     Config,
@@ -40,6 +46,13 @@ pub enum Kind {
     Path,
     /// A whole number within limits.
     Count {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A number of bytes, or with a unit (`64KiB`, `64MiB`).
+    Size {
         /// The least.
         min: u64,
         /// The greatest.
@@ -64,14 +77,22 @@ pub enum Group {
     Application,
     Workers,
     Limits,
+    Delivery,
     Log,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 6] =
-        [Self::FrontEnd, Self::Application, Self::Workers, Self::Limits, Self::Log, Self::General];
+    pub const ALL: [Self; 7] = [
+        Self::FrontEnd,
+        Self::Application,
+        Self::Workers,
+        Self::Limits,
+        Self::Delivery,
+        Self::Log,
+        Self::General,
+    ];
 
     /// What stands over its settings.
     pub const fn heading(self) -> &'static str {
@@ -80,6 +101,7 @@ impl Group {
             Self::Application => "Application",
             Self::Workers => "Workers",
             Self::Limits => "Limits",
+            Self::Delivery => "Delivery",
             Self::Log => "Log",
             Self::General => "General",
         }
@@ -142,11 +164,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 6] = [
+const ROWS: [&[Setting]; 7] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::delivery::ROWS,
     group::log::ROWS,
     group::general::ROWS,
 ];

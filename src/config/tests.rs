@@ -89,6 +89,14 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         workers: Workers { workers: 1, threads: 4, keep_alive: true },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        delivery: Delivery {
+            response_memory: 256 << 10,
+            response_spool: 64 << 20,
+            response_spool_total: 1 << 30,
+            spool_dir: None,
+            send_timeout: Some(Duration::from_secs(60)),
+            keepalive_interval: Some(Duration::from_secs(30)),
+        },
         log: Log { access_log: None, log_level: Level::Info },
         warnings: Vec::new(),
     };

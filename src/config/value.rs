@@ -16,6 +16,35 @@ pub(super) fn count(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
     }
 }
 
+/// `65536`, `64KiB`, `64k`, `64 MiB`, `1G`: bytes, or powers of 1024. Zero is a value like others.
+pub(super) fn size(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
+    let wrong = || Problem::Size { text: text.to_owned(), min, max };
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let unit = unit.to_ascii_lowercase();
+    let shift = match unit.strip_suffix("ib").unwrap_or(&unit) {
+        "" | "b" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(wrong()),
+    };
+    let number = number.trim_end_matches(' ');
+    let bytes = count(number, 0, u64::MAX >> shift).map_err(|_| wrong())? << shift;
+    if (min..=max).contains(&bytes) { Ok(bytes) } else { Err(wrong()) }
+}
+
+/// A size in the shortest form that [`size`] reads back as it is.
+pub(super) fn show_size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    match unit {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 /// On or off.
 pub(super) fn switch(text: &str) -> Result<bool, Problem> {
     match text.to_ascii_lowercase().as_str() {
@@ -183,6 +212,43 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("100", 100),
+            ("100b", 100),
+            ("64k", 65_536),
+            ("64KiB", 65_536),
+            ("64 kib", 65_536),
+            ("2M", 2 << 20),
+            ("1GiB", 1 << 30),
+            ("1t", 1 << 40),
+        ] {
+            assert_eq!(size(text, 0, 1 << 40), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "k",
+            "-1",
+            "1.5M",
+            "64KB",
+            "64 K B",
+            "ib",
+            "2T",
+            "1e3",
+            " 1",
+            "010",
+            "9999999999999G",
+        ] {
+            let problem = size(text, 0, 1 << 40).unwrap_err();
+            let said =
+                format!("{text:?} is no size from 0 to 1TiB, as 65536, 64KiB, 64MiB or 1GiB");
+            assert_eq!(problem.to_string(), said);
+        }
+        assert!(size("4k", 8192, 65_536).is_err() && size("65k", 8192, 65_536).is_err());
+    }
+
+    #[test]
     fn a_mount_point_is_a_plain_path() {
         for text in ["", "/a", "/a/b", "/caf\u{e9}", "/a.b/..c"] {
             assert_eq!(script_name(text).as_deref(), Ok(text));
@@ -218,6 +284,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_shown_size_is_read_back(bytes in 0u64..=1 << 50, shift in 0u32..14) {
+            let bytes = bytes >> shift << shift;
+            prop_assert_eq!(size(&show_size(bytes), 0, u64::MAX), Ok(bytes));
+        }
+
         #[test]
         fn a_shown_duration_is_read_back(ms in 0u64..=86_400_000) {
             let value = Duration::from_millis(ms);

@@ -7,11 +7,13 @@
 mod choice;
 mod connection;
 pub mod core;
+mod outgoing;
 mod pace;
 mod port;
 mod refuse;
 mod run;
 mod sort;
+mod spool;
 mod upload;
 
 pub use core::Counters;

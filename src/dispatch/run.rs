@@ -24,6 +24,7 @@ use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
 use crate::bridge::Board;
+use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::LinkSpec;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub front_end: FrontEnd,
     /// What is bounded.
     pub limits: Limits,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }
