@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::EndpointError;
 use super::source::Origin;
 use super::table::Setting;
-use super::value;
+use super::value::show_size;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, thiserror::Error)]
@@ -107,8 +107,17 @@ pub enum Problem {
         /// The greatest.
         max: u64,
     },
+    /// Neither on nor off.
+    #[error("{0:?} is neither true nor false (yes, no, on, off, 1 and 0 are known too)")]
+    Switch(String),
+    /// No duration within the limits.
+    #[error("{0:?} is no time from 0 to 24h, as 30 or 30s, 500ms, 2m")]
+    Duration(String),
     /// No size within the limits.
-    #[error("{text:?} is no size from {} to {}, as 65536, 64KiB, 64MiB or 1GiB", value::show_size(*min), value::show_size(*max))]
+    #[error(
+        "{text:?} is no size from {} to {}, as 65536, 64K, 10M or 1G (powers of 1024)",
+        show_size(*.min), show_size(*.max)
+    )]
     Size {
         /// What was given.
         text: String,
@@ -117,12 +126,6 @@ pub enum Problem {
         /// The greatest, in bytes.
         max: u64,
     },
-    /// Neither on nor off.
-    #[error("{0:?} is neither true nor false (yes, no, on, off, 1 and 0 are known too)")]
-    Switch(String),
-    /// No duration within the limits.
-    #[error("{0:?} is no time from 0 to 24h, as 30 or 30s, 500ms, 2m")]
-    Duration(String),
     /// None of the words.
     #[error("{text:?} is none of {}", words.join(", "))]
     Choice {
@@ -159,9 +162,33 @@ pub enum Problem {
     /// A directory that is not there.
     #[error("{0:?} is not a directory")]
     NoDirectory(String),
+    /// The system knows no such user.
+    #[error("there is no user {0:?}")]
+    NoUser(String),
+    /// The system knows no such group.
+    #[error("there is no group {0:?}")]
+    NoGroup(String),
+    /// A user that is a number, of which the system knows no group.
+    #[error("the system has no entry for user {0}, so --group must say which group to become")]
+    GroupNeeded(u32),
+    /// Only root can become somebody else.
+    #[error("only root can become another user or group; this is user {0}")]
+    NotRoot(u32),
+    /// The list of users and groups cannot be read.
+    #[error("the system's list of users and groups cannot be read: {0}")]
+    Accounts(String),
+    /// No mask of file modes.
+    #[error("{0:?} is no umask in octal from 000 to 777, as 022")]
+    Umask(String),
     /// The current directory is needed, and cannot be told.
     #[error("{0:?}: the current directory cannot be told; give an absolute path")]
     NoCurrent(String),
+}
+
+impl Problem {
+    pub(super) fn accounts(error: &std::io::Error) -> Self {
+        Self::Accounts(error.to_string())
+    }
 }
 
 /// All that is wrong with the settings.

@@ -38,6 +38,8 @@ pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+pub use group::timeouts::Timeouts;
+pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
@@ -60,6 +62,10 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What is accepted as the body of a request.
+    pub uploads: Uploads,
     /// How responses reach their clients.
     pub delivery: Delivery,
     /// What is written down.

@@ -92,20 +92,20 @@ impl<W: Surroundings> Reader<'_, W> {
         self.get(key, |_, text| value::switch(text), ToString::to_string)
     }
 
+    pub(super) fn duration(&mut self, key: Key) -> Option<Duration> {
+        self.get(
+            key,
+            |_, text| value::duration(text),
+            |value| quoted(&value::show_duration(*value)),
+        )
+    }
+
     pub(super) fn size(&mut self, key: Key) -> Option<u64> {
         let Kind::Size { min, max } = Setting::of(key).kind else { return None };
         self.get(
             key,
             |_, text| value::size(text, min, max),
             |bytes| quoted(&value::show_size(*bytes)),
-        )
-    }
-
-    pub(super) fn duration(&mut self, key: Key) -> Option<Duration> {
-        self.get(
-            key,
-            |_, text| value::duration(text),
-            |value| quoted(&value::show_duration(*value)),
         )
     }
 
@@ -198,6 +198,13 @@ impl<W: Surroundings> Reader<'_, W> {
 
     fn fault(&mut self, origin: &Origin, problem: Problem) {
         self.faults.push(Fault::Value { origin: origin.clone(), problem });
+    }
+
+    /// A fault of a value that is only wrong beside others.
+    pub(super) fn fault_at(&mut self, key: Key, problem: Problem) {
+        let shown = self.shown.iter().find(|shown| shown.setting.key == key);
+        let origin = shown.map_or(Origin::Default, |shown| shown.origin.clone());
+        self.fault(&origin, problem);
     }
 
     pub(super) fn warn(&mut self, warning: String) {

@@ -24,6 +24,8 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
+    MaxBody,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,
@@ -51,15 +53,15 @@ pub enum Kind {
         /// The greatest.
         max: u64,
     },
-    /// A number of bytes, or with a unit (`64KiB`, `64MiB`).
+    /// A number of seconds, or with a unit.
+    Duration,
+    /// A number of bytes, or with a unit: `K`, `M` and `G` are powers of 1024.
     Size {
         /// The least.
         min: u64,
         /// The greatest.
         max: u64,
     },
-    /// A number of seconds, or with a unit.
-    Duration,
     /// On or off. As a flag it takes no value, and has another one for the opposite.
     Switch {
         /// The flag that switches it off, without the dashes.
@@ -77,6 +79,7 @@ pub enum Group {
     Application,
     Workers,
     Limits,
+    Uploads,
     Delivery,
     Log,
     General,
@@ -84,11 +87,12 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
+        Self::Uploads,
         Self::Delivery,
         Self::Log,
         Self::General,
@@ -101,6 +105,7 @@ impl Group {
             Self::Application => "Application",
             Self::Workers => "Workers",
             Self::Limits => "Limits",
+            Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
             Self::General => "General",
@@ -164,11 +169,13 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 7] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
+    group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
     group::general::ROWS,

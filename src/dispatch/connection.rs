@@ -31,10 +31,24 @@ pub(crate) struct Waiting {
     pub(crate) message: Message,
     /// When it was received.
     pub(crate) received: Instant,
+    /// When it came to the head of its line, if it has: from then on it waits for a slot.
+    pub(crate) since: Option<Instant>,
     /// The file that is its body.
     pub(crate) upload: Option<Upload>,
     /// Answer it with this instead of letting a worker run it.
     pub(crate) refuse: Option<Refusal>,
+}
+
+impl Waiting {
+    /// What has come in just now.
+    pub(crate) fn new(
+        message: Message,
+        now: Instant,
+        upload: Option<Upload>,
+        refuse: Option<Refusal>,
+    ) -> Waiting {
+        Waiting { message, received: now, since: None, upload, refuse }
+    }
 }
 
 /// What goes out next to a connection.
@@ -136,10 +150,15 @@ impl Connection {
         given_up
     }
 
+    /// Whether nothing that comes now will be run: a refusal is in line, and closes the connection.
+    pub(crate) fn will_close(&self) -> bool {
+        self.closing || self.line.iter().any(|item| item.refuse.is_some())
+    }
+
     /// Bytes of the exchange at work, or of an answer of our own, have come.
-    pub(crate) fn push(&mut self, bytes: &[u8], spool: &mut Spool, now: Instant) {
+    pub(crate) fn push(&mut self, bytes: &[u8], spool: &mut Spool) {
         if self.out.is_empty() {
-            self.progress = now;
+            self.progress = spool.now();
         }
         self.out.push(bytes, spool);
     }
@@ -230,7 +249,7 @@ mod tests {
         let now = Instant::now();
         let mut c = connection(now);
         c.begin(Ticket(1));
-        c.push(b"hello", &mut spool(now), now);
+        c.push(b"hello", &mut spool(now));
         c.end(true);
         assert_eq!(c.take(now), Some(Piece::Bytes(5)));
         assert_eq!(text(&mut c), b"hello");
@@ -244,7 +263,7 @@ mod tests {
         let now = Instant::now();
         let mut c = connection(now);
         c.begin(Ticket(2));
-        c.push(b"half", &mut spool(now), now);
+        c.push(b"half", &mut spool(now));
         c.fail(b"502");
         assert_eq!(text(&mut c), b"502");
         assert!(c.closing);
@@ -255,7 +274,7 @@ mod tests {
         let now = Instant::now();
         let mut c = connection(now);
         c.begin(Ticket(2));
-        c.push(b"half", &mut spool(now), now);
+        c.push(b"half", &mut spool(now));
         c.out.pop(2, &mut Vec::new()).unwrap();
         c.taken(now, 2);
         c.fail(b"502");
@@ -268,7 +287,7 @@ mod tests {
         let mut c = connection(now);
         c.credits = Some(102_400);
         c.begin(Ticket(1));
-        c.push(&vec![b'x'; 250_000], &mut spool(now), now);
+        c.push(&vec![b'x'; 250_000], &mut spool(now));
         assert_eq!(c.take(now), Some(Piece::Bytes(102_400)));
         c.taken(now, 102_400);
         assert_eq!(c.take(now), None);
@@ -287,7 +306,7 @@ mod tests {
         let mut c = connection(now);
         c.begin(Ticket(1));
         assert_eq!(c.stuck(later, true), Duration::ZERO, "nothing waits");
-        c.push(b"x", &mut spool(now), now);
+        c.push(b"x", &mut spool(now));
         assert_eq!(c.stuck(later, false), Duration::ZERO);
         assert_eq!(c.stuck(later, true), Duration::from_secs(100));
     }

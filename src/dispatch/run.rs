@@ -28,6 +28,8 @@ use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::LinkSpec;
+use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -48,6 +50,10 @@ pub struct Settings {
     pub front_end: FrontEnd,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What is accepted as a body.
+    pub uploads: Uploads,
     /// How responses reach their clients.
     pub delivery: Delivery,
     /// Where access lines go.

@@ -64,6 +64,11 @@ impl Spool {
         self.now = now;
     }
 
+    /// The time that was told last.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Bytes that the files take now, and bytes ever written to them.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.used.load(Ordering::Relaxed), self.ever)

@@ -87,6 +87,8 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     let settings = Settings {
         front_end: config.front_end.clone(),
         limits: config.limits.clone(),
+        timeouts: config.timeouts.clone(),
+        uploads: config.uploads.clone(),
         delivery: config.delivery.clone(),
         access_log,
     };

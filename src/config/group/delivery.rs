@@ -56,9 +56,9 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         name: "response-memory",
         metavar: "SIZE",
         kind: Kind::Size { min: 64 << 10, max: 1 << 30 },
-        fallback: Fallback::Value("256KiB"),
+        fallback: Fallback::Value("256K"),
         group: Group::Delivery,
-        help: "How much of one response is kept in memory while its client is slow (64KiB to 1GiB); beyond it a file is used",
+        help: "How much of one response is kept in memory while its client is slow (64K to 1G); beyond it a file is used",
         reason: "Nearly every page fits, and a thousand slow clients cost 256 MiB at most.",
     },
     Setting {
@@ -66,9 +66,9 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         name: "response-spool",
         metavar: "SIZE",
         kind: Kind::Size { min: 0, max: 1 << 40 },
-        fallback: Fallback::Value("64MiB"),
+        fallback: Fallback::Value("64M"),
         group: Group::Delivery,
-        help: "How much of one response is kept in a temporary file beyond --response-memory (0 to 1TiB; 0: no file). \
+        help: "How much of one response is kept in a temporary file beyond --response-memory (0 to 1024G; 0: no file). \
                Only when both are full does the application wait for the client",
         reason: "Most downloads fit, so that their slots are free at once; it is little for a disk.",
     },
@@ -77,9 +77,9 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         name: "response-spool-total",
         metavar: "SIZE",
         kind: Kind::Size { min: 0, max: 1 << 50 },
-        fallback: Fallback::Value("1GiB"),
+        fallback: Fallback::Value("1G"),
         group: Group::Delivery,
-        help: "How much all these files together may take (0 to 1024TiB); beyond it applications wait as if there were none",
+        help: "How much all these files together may take (0 to 1048576G); beyond it applications wait as if there were none",
         reason: "Sixteen of the largest; the directory for temporary files is often small, or in memory.",
     },
     Setting {

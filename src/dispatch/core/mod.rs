@@ -5,6 +5,7 @@
 //! process or an interpreter.
 
 mod intake;
+mod overdue;
 mod results;
 mod send;
 #[cfg(test)]
@@ -27,6 +28,8 @@ use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Delivery;
 use crate::config::Limits;
+use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -68,6 +71,8 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// When it came to the head of its line.
+    since: Option<Instant>,
     /// The file that is its body.
     upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
@@ -131,6 +136,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Connections that ended while a request of theirs waited or ran.
     pub clients_gone: u64,
+    /// Requests that waited too long for a slot.
+    pub waited_too_long: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
     /// Connections cut because their client, or their front end, took nothing for `--send-timeout`.
@@ -153,6 +160,8 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     limits: Limits,
+    timeouts: Timeouts,
+    uploads: Uploads,
     delivery: Delivery,
     spool: Spool,
     upload_root: Option<PathBuf>,
@@ -170,6 +179,7 @@ pub struct Core {
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
     malformed_lines: telemetry::Limited,
+    waited_lines: telemetry::Limited,
 }
 
 impl Core {
@@ -183,6 +193,8 @@ impl Core {
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),
+            timeouts: settings.timeouts.clone(),
+            uploads: settings.uploads.clone(),
             delivery: settings.delivery.clone(),
             spool: Spool::new(&settings.delivery, now),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
@@ -196,6 +208,7 @@ impl Core {
             access_lines: Vec::new(),
             counters: Counters::default(),
             malformed_lines: telemetry::Limited::new(),
+            waited_lines: telemetry::Limited::new(),
         }
     }
 
@@ -238,9 +251,12 @@ impl Core {
     pub fn turn(&mut self, now: Instant) {
         self.spool.at(now);
         self.recall(now);
-        // Before the assigning: what is delivered lets the next of its line have its turn.
-        self.send(now);
         self.assign(now);
+        self.expire(now);
+        if self.send(now) {
+            // What was delivered has let the next of its line have its turn.
+            self.assign(now);
+        }
         if now.duration_since(self.swept) >= self.sweep_interval() {
             self.sweep(now);
         }
@@ -254,6 +270,6 @@ impl Core {
         let hurry = self.hurry.then_some(self.swept);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + self.sweep_interval());
-        stalls.chain(sending).chain(hurry).chain(sweep).min()
+        stalls.chain(sending).chain(hurry).chain(sweep).chain(self.expires_at()).min()
     }
 }

@@ -21,7 +21,7 @@ impl Core {
             let key = exchange.key;
             if let Some(connection) = self.connections.get_mut(&key) {
                 self.spool.at(now);
-                connection.push(bytes, &mut self.spool, now);
+                connection.push(bytes, &mut self.spool);
             }
             self.send_later(key);
         }

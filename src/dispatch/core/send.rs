@@ -21,9 +21,11 @@ impl Core {
         }
     }
 
-    pub(super) fn send(&mut self, now: Instant) {
+    /// Sends what can be sent. True: a request has come to the head of its line by that.
+    pub(super) fn send(&mut self, now: Instant) -> bool {
         self.hurry = false;
         self.links.iter_mut().for_each(|link| link.fresh = 0);
+        let mut moved = false;
         loop {
             let mut delivered = Vec::new();
             let mut keys = std::mem::take(&mut self.sending);
@@ -36,11 +38,12 @@ impl Core {
             });
             self.sending.append(&mut keys);
             if delivered.is_empty() {
-                return;
+                return moved;
             }
+            moved = true;
             // A refusal of ours may be next in line, and goes out at once.
             for key in delivered {
-                self.next_in_line(key);
+                self.next_in_line(key, now);
             }
         }
     }
