@@ -15,6 +15,7 @@ use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
+use super::group::process::Process;
 use super::group::timeouts::Timeouts;
 use super::group::uploads::Uploads;
 use super::group::workers::Workers;
@@ -71,6 +72,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let uploads = Uploads::read(&mut reader);
     let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
+    let process = Process::read(&mut reader);
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
@@ -100,6 +102,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         uploads,
         delivery,
         log,
+        process,
         warnings,
     };
     Ok(Resolved { config, shown, link_origins, file })

@@ -34,6 +34,11 @@ pub enum Key {
     KeepaliveInterval,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -82,12 +87,13 @@ pub enum Group {
     Uploads,
     Delivery,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -95,6 +101,7 @@ impl Group {
         Self::Uploads,
         Self::Delivery,
         Self::Log,
+        Self::Process,
         Self::General,
     ];
 
@@ -108,6 +115,7 @@ impl Group {
             Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -169,7 +177,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 9] = [
+const ROWS: [&[Setting]; 10] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -178,6 +186,7 @@ const ROWS: [&[Setting]; 9] = [
     group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 

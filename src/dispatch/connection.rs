@@ -74,8 +74,10 @@ pub(crate) struct Connection {
     pub(crate) active: Option<Ticket>,
     /// Whether it stands in the dispatcher's queue.
     pub(crate) queued: bool,
-    /// Bytes for the client that have not gone out; of one exchange, for the next begins when they have.
+    /// Bytes for the client that have not gone out.
     pub(crate) out: Outgoing,
+    /// How many of them are of earlier exchanges than the one at work.
+    mark: usize,
     /// Whether bytes of the exchange at work have gone out.
     published: bool,
     /// Bytes that the front end can take now, where it does flow control.
@@ -102,6 +104,7 @@ impl Connection {
             active: None,
             queued: false,
             out: Outgoing::default(),
+            mark: 0,
             published: false,
             credits: None,
             closing: false,
@@ -126,6 +129,7 @@ impl Connection {
     /// An exchange begins.
     pub(crate) fn begin(&mut self, ticket: Ticket) {
         self.active = Some(ticket);
+        self.mark = self.out.len();
         self.published = false;
     }
 
@@ -138,7 +142,12 @@ impl Connection {
     /// The exchange failed: `page` goes out if nothing of its response has, and the connection closes in any case. Returns
     /// how many waiting requests were given up.
     pub(crate) fn fail(&mut self, page: &[u8]) -> usize {
-        self.out.replace(if self.published { b"" } else { page });
+        // Nothing that an earlier exchange has said may be lost, and nothing be said twice.
+        if self.published {
+            self.out.replace_from(0, b"");
+        } else {
+            self.out.replace_from(self.mark, page);
+        }
         self.end(false)
     }
 
@@ -179,7 +188,8 @@ impl Connection {
 
     /// That many bytes have gone out.
     pub(crate) fn taken(&mut self, now: Instant, bytes: usize) {
-        self.published = true;
+        self.published |= self.active.is_some() && bytes > self.mark;
+        self.mark = self.mark.saturating_sub(bytes);
         self.progress = now;
         match &mut self.credits {
             Some(credits) => *credits -= (bytes as u64).min(*credits),
@@ -210,9 +220,11 @@ impl Connection {
         now.saturating_duration_since(self.progress)
     }
 
-    /// Whether its next request may be begun.
+    /// Whether its next request may be begun: when the answer to the one before is delivered, or is so small that it
+    /// only waits to go out together with the next.
     pub(crate) fn is_free(&self) -> bool {
-        self.active.is_none() && !self.queued && !self.closing && self.out.is_empty()
+        let delivered = self.out.is_empty() || self.credits.is_none() && self.out.is_small();
+        self.active.is_none() && !self.queued && !self.closing && delivered
     }
 
     /// Whether nothing of it needs to be remembered.
@@ -267,6 +279,18 @@ mod tests {
         c.fail(b"502");
         assert_eq!(text(&mut c), b"502");
         assert!(c.closing);
+    }
+
+    #[test]
+    fn a_failure_leaves_alone_what_an_earlier_answer_has_said() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.push(b"of the one before", &mut spool(now));
+        assert!(c.is_free(), "it is small");
+        c.begin(Ticket(2));
+        c.push(b"half", &mut spool(now));
+        c.fail(b"502");
+        assert_eq!(text(&mut c), b"of the one before502");
     }
 
     #[test]

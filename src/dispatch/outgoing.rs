@@ -10,7 +10,7 @@ use super::spool::Ring;
 use super::spool::Spool;
 use crate::bridge::frame::WINDOW;
 
-/// Memory that an emptied store keeps for the next bytes.
+/// Memory that an emptied store keeps for the next bytes; what is no more than that is small.
 const KEEP: usize = 64 * 1024;
 
 /// See the module's text.
@@ -69,9 +69,17 @@ impl Outgoing {
         self.head.extend_from_slice(bytes);
     }
 
-    /// Replaces all that waits.
-    pub(crate) fn replace(&mut self, bytes: &[u8]) {
-        *self = Outgoing { head: bytes.to_vec(), ..Outgoing::default() };
+    /// Whether what waits is little, and all in memory.
+    pub(crate) fn is_small(&self) -> bool {
+        self.tail.is_empty() && self.len() == self.head.len() - self.start && self.len() <= KEEP
+    }
+
+    /// Replaces all that waits but its first `keep` bytes, which must have been small ([`Outgoing::is_small`]).
+    pub(crate) fn replace_from(&mut self, keep: usize, bytes: &[u8]) {
+        self.ring = None;
+        self.tail.clear();
+        self.head.truncate(self.start + keep);
+        self.head.extend_from_slice(bytes);
     }
 
     /// Moves the first `count` bytes to the end of `out`; there must be as many.
