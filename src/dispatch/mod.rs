@@ -7,17 +7,27 @@
 mod choice;
 mod connection;
 pub mod core;
+pub mod histogram;
 mod pace;
 mod port;
 mod refuse;
 mod run;
 mod sort;
 mod upload;
+mod view;
 
+pub use core::AtWork;
 pub use core::Counters;
+pub use core::Fate;
 pub use core::Loss;
+pub use core::Snapshot;
+pub use core::Times;
 pub use core::WorkerId;
+pub use core::WorkerView;
 pub use run::Command;
 pub use run::Dispatcher;
 pub use run::News;
 pub use run::Settings;
+pub use view::LinkView;
+pub use view::Look;
+pub use view::View;

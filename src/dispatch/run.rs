@@ -23,6 +23,7 @@ use super::WorkerId;
 use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
+use super::view::Look;
 use crate::bridge::Board;
 use crate::config::FrontEnd;
 use crate::config::Limits;
@@ -71,6 +72,8 @@ pub enum Command {
     WorkerExited(WorkerId),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
+    /// Say how things stand, in this way.
+    Look(Look),
     /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
     GiveUp,
 }
@@ -185,6 +188,7 @@ impl Body {
         let mut watches: Vec<Watch> = Vec::new();
         loop {
             let now = Instant::now();
+            self.core.begin_turn(now);
             let go_on = self.obey(now);
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
@@ -248,6 +252,10 @@ impl Body {
                 }
             }
             Command::Leave => self.leave(now),
+            Command::Look(look) => {
+                let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);
+                look.at(&self.links, &mut self.core, lost);
+            }
             Command::GiveUp => {
                 self.leave(now);
                 let answered = self.core.give_up();

@@ -4,9 +4,11 @@
 //! [`Core::bridge_out`]) that the loop empties. So every promise about requests can be tested without a front end, a worker
 //! process or an interpreter.
 
+mod account;
 mod intake;
 mod results;
 mod send;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -29,6 +31,11 @@ use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
 
+pub use account::Fate;
+pub use account::Times;
+pub use snapshot::AtWork;
+pub use snapshot::Snapshot;
+pub use snapshot::WorkerView;
 pub use workers::Loss;
 
 /// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
@@ -67,6 +74,8 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// When it was handed to the worker.
+    given: Instant,
     /// The file that is its body.
     upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
@@ -123,6 +132,14 @@ pub struct Counters {
     pub clients_gone: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
+    /// Requests that are over, by the class of the status that was sent: `[5]` are 5xx, `[0]` got none.
+    pub answered: [u64; 6],
+    /// Requests that are over, by [`Fate`].
+    pub fates: [u64; Fate::ALL.len()],
+    /// Bytes of all messages received from front ends.
+    pub bytes_in: u64,
+    /// Bytes of responses published, heads included.
+    pub bytes_out: u64,
 }
 
 /// See the module's text.
@@ -145,6 +162,9 @@ pub struct Core {
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
+    times: Times,
+    /// When the present turn began.
+    now: Instant,
     malformed_lines: telemetry::Limited,
 }
 
@@ -166,8 +186,15 @@ impl Core {
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
+            times: Times::new(now),
+            now,
             malformed_lines: telemetry::Limited::new(),
         }
+    }
+
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// What was counted so far.
