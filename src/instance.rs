@@ -29,7 +29,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             for warning in &config.warnings {
                 telemetry::warn!("{warning}");
             }
-            supervisor::run(config, interpreter).code()
+            supervisor::run(*config, interpreter).code()
         }
     }
 }

@@ -37,7 +37,7 @@ pub const EXIT_USAGE: u8 = 64;
 #[derive(Debug)]
 pub enum Parsed {
     /// To serve.
-    Run(Config),
+    Run(Box<Config>),
     /// To do what a command says.
     Verb(Order),
     /// To say something and end.
@@ -99,7 +99,7 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
         let stderr = lines(&resolved.config.warnings, "warning: ");
         return Parsed::Exit { code: 0, stdout: resolved.show(), stderr };
     }
-    Parsed::Run(resolved.config)
+    Parsed::Run(Box::new(resolved.config))
 }
 
 /// What to say about a word that is no option.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::EndpointError;
 use super::source::Origin;
 use super::table::Setting;
+use super::value::show_size;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +113,19 @@ pub enum Problem {
     /// No duration within the limits.
     #[error("{0:?} is no time from 0 to 24h, as 30 or 30s, 500ms, 2m")]
     Duration(String),
+    /// No size within the limits.
+    #[error(
+        "{text:?} is no size from {} to {}, as 65536, 64K, 10M or 1G (powers of 1024)",
+        show_size(*.min), show_size(*.max)
+    )]
+    Size {
+        /// What was given.
+        text: String,
+        /// The least, in bytes.
+        min: u64,
+        /// The greatest, in bytes.
+        max: u64,
+    },
     /// None of the words.
     #[error("{text:?} is none of {}", words.join(", "))]
     Choice {

@@ -37,6 +37,7 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
@@ -59,6 +60,8 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// What is accepted as the body of a request.
+    pub uploads: Uploads,
     /// What is written down.
     pub log: Log,
     /// What the operator should be told once the log is there; one line each.

@@ -100,6 +100,15 @@ impl<W: Surroundings> Reader<'_, W> {
         )
     }
 
+    pub(super) fn size(&mut self, key: Key) -> Option<u64> {
+        let Kind::Size { min, max } = Setting::of(key).kind else { return None };
+        self.get(
+            key,
+            |_, text| value::size(text, min, max),
+            |bytes| quoted(&value::show_size(*bytes)),
+        )
+    }
+
     pub(super) fn path(&self, text: &str) -> Result<PathBuf, Problem> {
         path(self.world, text)
     }

@@ -24,6 +24,7 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    MaxBody,
     AccessLog,
     LogLevel,
     Config,
@@ -47,6 +48,13 @@ pub enum Kind {
     },
     /// A number of seconds, or with a unit.
     Duration,
+    /// A number of bytes, or with a unit: `K`, `M` and `G` are powers of 1024.
+    Size {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
     /// On or off. As a flag it takes no value, and has another one for the opposite.
     Switch {
         /// The flag that switches it off, without the dashes.
@@ -64,14 +72,22 @@ pub enum Group {
     Application,
     Workers,
     Limits,
+    Uploads,
     Log,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 6] =
-        [Self::FrontEnd, Self::Application, Self::Workers, Self::Limits, Self::Log, Self::General];
+    pub const ALL: [Self; 7] = [
+        Self::FrontEnd,
+        Self::Application,
+        Self::Workers,
+        Self::Limits,
+        Self::Uploads,
+        Self::Log,
+        Self::General,
+    ];
 
     /// What stands over its settings.
     pub const fn heading(self) -> &'static str {
@@ -80,6 +96,7 @@ impl Group {
             Self::Application => "Application",
             Self::Workers => "Workers",
             Self::Limits => "Limits",
+            Self::Uploads => "Uploads",
             Self::Log => "Log",
             Self::General => "General",
         }
@@ -142,11 +159,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 6] = [
+const ROWS: [&[Setting]; 7] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::uploads::ROWS,
     group::log::ROWS,
     group::general::ROWS,
 ];

@@ -139,6 +139,11 @@ impl Connection {
         given_up
     }
 
+    /// Whether nothing that comes now will be run: a refusal is in line, and closes the connection.
+    pub(crate) fn will_close(&self) -> bool {
+        self.closing || self.line.iter().any(|item| item.refuse.is_some())
+    }
+
     /// What may go out now. Call [`Connection::taken`] when it has, and ask again.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Piece> {
         if self.out.is_empty() {

@@ -28,6 +28,7 @@ use crate::bridge::Board;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::LinkSpec;
+use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub front_end: FrontEnd,
     /// What is bounded.
     pub limits: Limits,
+    /// What is accepted as a body.
+    pub uploads: Uploads,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }

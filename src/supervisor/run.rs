@@ -84,8 +84,12 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
-    let settings =
-        Settings { front_end: config.front_end.clone(), limits: config.limits.clone(), access_log };
+    let settings = Settings {
+        front_end: config.front_end.clone(),
+        limits: config.limits.clone(),
+        uploads: config.uploads.clone(),
+        access_log,
+    };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
     let supervisor = Supervisor {

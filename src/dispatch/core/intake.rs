@@ -28,7 +28,7 @@ impl Core {
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
         self.counters.bytes_in += message.len() as u64;
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt }) => {
+            Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
                 let key = Key { link, conn };
                 // The front end goes on writing to it, without a name.
                 drop(spoilt.map(|name| self.upload(name)));
@@ -44,20 +44,34 @@ impl Core {
                     // Between beginning and end of a body there can be only what was sent before it.
                     Some(name) => {
                         let begun = connection.uploading.take().filter(|upload| upload.is(&name));
-                        if begun.is_none() {
+                        if begun.is_none() && !connection.will_close() {
                             self.strange_upload(&name, now);
                         }
                         begun
                     }
                     None => None,
                 };
+                let body = upload.as_ref().map_or(inline as u64, Upload::size);
+                if self.uploads.max_body.is_some_and(|most| body > most) {
+                    refuse.get_or_insert(Refusal::Page(413));
+                }
                 self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
             }
-            Ok(Sorted::Upload { sender, conn, file }) => {
+            Ok(Sorted::Upload { sender, conn, file, announced }) => {
                 let key = Key { link, conn };
                 let upload = self.upload(file);
-                if !self.is_closed(key) {
-                    let connection = self.connection(key, sender, now);
+                if self.is_closed(key) {
+                    return;
+                }
+                let too_large = self.uploads.max_body.zip(announced).is_some_and(|(m, a)| a > m);
+                let connection = self.connection(key, sender, now);
+                if too_large {
+                    // Answering now ends the upload (protocol section 6.3).
+                    self.counters.requests += 1;
+                    let refuse = Some(Refusal::Page(413));
+                    let item = Waiting { message, received: now, upload: None, refuse };
+                    self.enqueue(key, item, now);
+                } else {
                     connection.uploading = Some(upload).filter(|_| !connection.closing);
                 }
             }

@@ -27,6 +27,7 @@ use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
+use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -154,6 +155,7 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     limits: Limits,
+    uploads: Uploads,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
@@ -179,6 +181,7 @@ impl Core {
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),
+            uploads: settings.uploads.clone(),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
