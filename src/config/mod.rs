@@ -37,6 +37,7 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+pub use group::timeouts::Timeouts;
 pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
@@ -60,6 +61,8 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
     /// What is accepted as the body of a request.
     pub uploads: Uploads,
     /// What is written down.

@@ -24,6 +24,7 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
     MaxBody,
     AccessLog,
     LogLevel,
@@ -159,11 +160,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 7] = [
+const ROWS: [&[Setting]; 8] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
     group::general::ROWS,

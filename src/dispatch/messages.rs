@@ -9,6 +9,7 @@ use super::view::Look;
 use crate::bridge::Board;
 use crate::config::FrontEnd;
 use crate::config::Limits;
+use crate::config::Timeouts;
 use crate::config::Uploads;
 use crate::telemetry::access::AccessLog;
 
@@ -19,6 +20,8 @@ pub struct Settings {
     pub front_end: FrontEnd,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
     /// What is accepted as a body.
     pub uploads: Uploads,
     /// Where access lines go.

@@ -87,6 +87,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     let settings = Settings {
         front_end: config.front_end.clone(),
         limits: config.limits.clone(),
+        timeouts: config.timeouts.clone(),
         uploads: config.uploads.clone(),
         access_log,
     };

@@ -55,7 +55,7 @@ impl Core {
                 if self.uploads.max_body.is_some_and(|most| body > most) {
                     refuse.get_or_insert(Refusal::Page(413));
                 }
-                self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
+                self.enqueue(key, Waiting::new(message, now, upload, refuse), now);
             }
             Ok(Sorted::Upload { sender, conn, file, announced }) => {
                 let key = Key { link, conn };
@@ -69,7 +69,7 @@ impl Core {
                     // Answering now ends the upload (protocol section 6.3).
                     self.counters.requests += 1;
                     let refuse = Some(Refusal::Page(413));
-                    let item = Waiting { message, received: now, upload: None, refuse };
+                    let item = Waiting::new(message, now, None, refuse);
                     self.enqueue(key, item, now);
                 } else {
                     connection.uploading = Some(upload).filter(|_| !connection.closing);
@@ -151,34 +151,41 @@ impl Core {
         }
         connection.line.push_back(item);
         self.waiting += 1;
-        self.next_in_line(key);
+        self.next_in_line(key, now);
     }
 
     /// Lets the first of a connection's line have its turn, if nothing of this connection is at work.
-    pub(super) fn next_in_line(&mut self, key: Key) {
+    pub(super) fn next_in_line(&mut self, key: Key, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         if connection.active.is_some() || connection.queued || connection.closing {
             return;
         }
-        let Some(first) = connection.line.front() else {
+        let Some(first) = connection.line.front_mut() else {
             if connection.forgettable() {
                 self.connections.remove(&key);
             }
             return;
         };
-        if first.refuse.is_none() {
-            connection.queued = true;
-            self.queue.push_back(key);
-            return;
+        match first.refuse {
+            None => {
+                first.since = Some(now);
+                connection.queued = true;
+                self.queue.push_back(key);
+            }
+            Some(refusal) => self.refuse_first(key, refusal),
         }
-        if let Some(item @ Waiting { refuse: Some(refusal), .. }) = connection.line.pop_front() {
-            self.waiting -= 1;
-            connection.out.extend_from_slice(&refuse::answer(refusal, &item.message));
-            self.waiting -= connection.close();
-            self.send_later(key);
-            self.counters.refused += 1;
-            self.over_unrun(&item, Fate::Refused, refuse::status(refusal));
-        }
+    }
+
+    /// Answers the first of a connection's line instead of a worker, and closes the connection.
+    pub(super) fn refuse_first(&mut self, key: Key, refusal: Refusal) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let Some(item) = connection.line.pop_front() else { return };
+        self.waiting -= 1;
+        connection.out.extend_from_slice(&refuse::answer(refusal, &item.message));
+        self.waiting -= connection.close();
+        self.send_later(key);
+        self.counters.refused += 1;
+        self.over_unrun(&item, Fate::Refused, refuse::status(refusal));
     }
 
     fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
@@ -200,7 +207,7 @@ impl Core {
         let key = Key { link, conn };
         self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
         let refuse = Some(Refusal::Page(400));
-        let item = Waiting { message, received: now, upload: None, refuse };
+        let item = Waiting::new(message, now, None, refuse);
         self.enqueue(key, item, now);
     }
 

@@ -6,6 +6,7 @@
 
 mod account;
 mod intake;
+mod overdue;
 mod results;
 mod send;
 mod snapshot;
@@ -27,6 +28,7 @@ use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
+use crate::config::Timeouts;
 use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
@@ -77,6 +79,8 @@ struct Exchange {
     received: Instant,
     /// When it was handed to the worker.
     given: Instant,
+    /// When it came to the head of its line.
+    since: Option<Instant>,
     /// The file that is its body.
     upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
@@ -131,6 +135,8 @@ pub struct Counters {
     pub malformed: u64,
     /// Connections that ended while a request of theirs waited or ran.
     pub clients_gone: u64,
+    /// Requests that waited too long for a slot.
+    pub waited_too_long: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
     /// Requests that are over, by the class of the status that was sent: `[5]` are 5xx, `[0]` got none.
@@ -155,6 +161,7 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     limits: Limits,
+    timeouts: Timeouts,
     uploads: Uploads,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
@@ -168,6 +175,7 @@ pub struct Core {
     /// When the present turn began.
     now: Instant,
     malformed_lines: telemetry::Limited,
+    waited_lines: telemetry::Limited,
 }
 
 impl Core {
@@ -181,6 +189,7 @@ impl Core {
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),
+            timeouts: settings.timeouts.clone(),
             uploads: settings.uploads.clone(),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
@@ -192,6 +201,7 @@ impl Core {
             times: Times::new(now),
             now,
             malformed_lines: telemetry::Limited::new(),
+            waited_lines: telemetry::Limited::new(),
         }
     }
 
@@ -238,6 +248,7 @@ impl Core {
     pub fn turn(&mut self, now: Instant) {
         self.recall(now);
         self.assign(now);
+        self.expire(now);
         self.send(now);
         if now.duration_since(self.swept) >= SWEEP {
             self.sweep(now);
@@ -254,6 +265,6 @@ impl Core {
             .filter_map(Connection::again);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + SWEEP);
-        stalls.chain(sending).chain(sweep).min()
+        stalls.chain(sending).chain(sweep).chain(self.expires_at()).min()
     }
 }

@@ -51,7 +51,7 @@ impl Core {
             self.waiting -= connection.end(end.keep);
             self.send_later(exchange.key);
         }
-        self.next_in_line(exchange.key);
+        self.next_in_line(exchange.key, now);
     }
 
     /// A worker gives back what it has not begun.

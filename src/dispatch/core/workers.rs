@@ -88,11 +88,11 @@ impl Core {
             frame::put_request(&mut worker.out, ticket, file, &item.message);
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
-            let Waiting { message, received, upload, .. } = item;
+            let Waiting { message, received, since, upload, .. } = item;
             let (worker, unacked, gone) = (id, 0, false);
             let given = now;
             let exchange =
-                Exchange { key, worker, message, received, given, upload, unacked, gone };
+                Exchange { key, worker, message, received, since, given, upload, unacked, gone };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -108,15 +108,16 @@ impl Core {
         }
     }
 
-    /// Puts a request that was not begun back to the head of its line and of the queue.
+    /// Puts a request that was not begun back to the head of its line, and to its old place in the queue.
     pub(super) fn put_back(&mut self, exchange: Exchange) {
         let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
-        let Exchange { key, message, received, upload, .. } = exchange;
+        let Exchange { key, message, received, since, upload, .. } = exchange;
         connection.active = None;
-        connection.line.push_front(Waiting { message, received, upload, refuse: None });
+        connection.line.push_front(Waiting { message, received, since, upload, refuse: None });
         connection.queued = true;
         self.waiting += 1;
-        self.queue.push_front(key);
+        let place = self.place_in_queue(since);
+        self.queue.insert(place, key);
     }
 
     /// A worker is gone, and all that it had written has been read. What it had begun is answered for it; what it had not
