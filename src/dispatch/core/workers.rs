@@ -92,7 +92,7 @@ impl Core {
             let (worker, unacked, gone) = (id, 0, false);
             let given = now;
             let exchange =
-                Exchange { key, worker, message, received, since, given, upload, unacked, gone };
+                Exchange { key, worker, message, received, given, since, upload, unacked, gone };
             self.exchanges.insert(ticket, exchange);
         }
     }
