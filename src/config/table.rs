@@ -28,6 +28,11 @@ pub enum Key {
     MaxBody,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -75,18 +80,20 @@ pub enum Group {
     Limits,
     Uploads,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
         Self::Log,
+        Self::Process,
         Self::General,
     ];
 
@@ -99,6 +106,7 @@ impl Group {
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -160,7 +168,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 8] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -168,6 +176,7 @@ const ROWS: [&[Setting]; 8] = [
     group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 
