@@ -70,6 +70,7 @@ impl Core {
             if safe {
                 link.fresh += reply.len();
                 link.out.push(reply);
+                self.counters.bytes_out += bytes as u64;
             }
             if piece == Piece::Close {
                 link.closed[0].insert(key.conn);
@@ -166,14 +167,5 @@ impl Core {
             }
             self.cut(key);
         }
-    }
-
-    pub(super) fn log(&mut self, line: &[u8], received: Instant) {
-        let micros = received.elapsed().as_micros();
-        let mut line = line.to_vec();
-        line.extend_from_slice(
-            format!(" {}.{:06}", micros / 1_000_000, micros % 1_000_000).as_bytes(),
-        );
-        self.access_lines.push(line);
     }
 }
