@@ -8,9 +8,9 @@ use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use super::News;
 use super::WorkerId;
 use super::core::Core;
-use super::run::News;
 use crate::bridge::EndInfo;
 use crate::bridge::Frame;
 use crate::bridge::FrameError;
@@ -131,7 +131,7 @@ fn receive(
     now: Instant,
 ) -> Result<(), BridgeFault> {
     match frame.kind {
-        Kind::Data => core.data(id, frame.ticket, frame.payload),
+        Kind::Data => core.data(id, frame.ticket, frame.payload, now),
         Kind::End => {
             let (end, line) = EndInfo::parse(frame.payload)?;
             core.ended(id, frame.ticket, &end, line, now);
