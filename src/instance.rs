@@ -23,7 +23,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             let _ = std::io::stderr().write_all(stderr.as_bytes());
             code
         }
-        Parsed::Verb(order) => obey(&order),
+        Parsed::Verb(order) => obey(order),
         Parsed::Run(config) => {
             telemetry::init("lurcher", config.log.log_level);
             for warning in &config.warnings {
@@ -35,12 +35,14 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
 }
 
 /// Does what a command says, and gives the exit code.
-fn obey(order: &Order) -> u8 {
+fn obey(order: Order) -> u8 {
     match order.verb {
         Verb::Version => {
             say(&cli::version());
             0
         }
+        #[cfg(feature = "front")]
+        Verb::Front => crate::front_process::obey(order),
     }
 }
 

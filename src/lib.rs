@@ -22,6 +22,8 @@ pub mod config;
 pub mod dispatch;
 #[cfg(feature = "front")]
 pub mod front;
+#[cfg(feature = "front")]
+pub mod front_process;
 pub mod http;
 pub mod instance;
 pub mod proto;

@@ -14,14 +14,17 @@ use super::command::Typed;
 use crate::config::Sources;
 use crate::config::nearest;
 use crate::config::table::Key;
+use crate::config::table::Scope;
 use crate::config::table::Setting;
-use crate::config::table::settings;
+use crate::config::table::settings_of;
 
 /// Which command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each row of the table has the words for it")]
 pub enum Verb {
     Version,
+    #[cfg(feature = "front")]
+    Front,
 }
 
 /// Which settings of an instance a command takes as options.
@@ -30,6 +33,8 @@ pub enum Verb {
 enum Takes {
     These(&'static [Key]),
     All,
+    /// Those of the front end.
+    Front,
 }
 
 /// An option of one command alone.
@@ -58,7 +63,7 @@ struct Row {
 }
 
 /// The table, in the order of the help.
-static ROWS: [Row; 2] = [
+static ROWS: &[Row] = &[
     Row {
         verb: None,
         name: "help",
@@ -67,6 +72,20 @@ static ROWS: [Row; 2] = [
         about: "Print the help of lurcher, or of a command",
         options: &[],
         settings: Takes::These(&[]),
+    },
+    #[cfg(feature = "front")]
+    Row {
+        verb: Some(Verb::Front),
+        name: "front",
+        metavar: "",
+        words: (0, 0),
+        about: "Run a front end: it ends HTTP and passes requests to handlers",
+        options: &[Opt {
+            name: "print-config",
+            metavar: "",
+            help: "Print each effective setting and where it came from, then end",
+        }],
+        settings: Takes::Front,
     },
     Row {
         verb: Some(Verb::Version),
@@ -135,7 +154,12 @@ pub(super) fn read(word: &str, rest: Vec<OsString>) -> Read {
         return Read::Wrong(wrong);
     }
     if let Some(verb) = row.verb {
-        return Read::Order(Order { verb, words, sources: super::sources(&typed), typed });
+        return Read::Order(Order {
+            verb,
+            words,
+            sources: super::sources(&typed, row.scope()),
+            typed,
+        });
     }
     match words.first().map(|word| word.to_string_lossy()) {
         None => Read::Say(command::help()),
@@ -195,7 +219,7 @@ impl Row {
                 command::valued(option.name).value_name(option.metavar).help(help)
             }
         });
-        let taken = settings().filter(|setting| self.takes(setting));
+        let taken = settings_of(self.scope()).filter(|setting| self.takes(setting));
         let settings: Vec<Arg> = taken.flat_map(command::options_of).collect();
         command::bare()
             .about(self.about)
@@ -208,7 +232,14 @@ impl Row {
     fn takes(&self, setting: &Setting) -> bool {
         match self.settings {
             Takes::These(keys) => keys.contains(&setting.key),
-            Takes::All => true,
+            Takes::All | Takes::Front => true,
+        }
+    }
+
+    const fn scope(&self) -> Scope {
+        match self.settings {
+            Takes::Front => Scope::Front,
+            Takes::These(_) | Takes::All => Scope::Instance,
         }
     }
 }
@@ -219,7 +250,7 @@ mod tests {
 
     #[test]
     fn rows_are_in_order() {
-        for row in &ROWS {
+        for row in ROWS {
             assert!(row.words.0 <= row.words.1, "{}", row.name);
             assert!(!row.about.ends_with('.'), "{}", row.name);
             assert!(row.help().lines().all(|line| line.chars().count() <= 100), "{}", row.name);

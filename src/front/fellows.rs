@@ -100,9 +100,9 @@ impl Fellows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::core::Core;
-    use super::super::core::Limits;
     use super::*;
+    use crate::front::core::Core;
+    use crate::front::core::Limits;
     use std::time::Duration;
 
     const ROUTE: RouteId = RouteId(0);

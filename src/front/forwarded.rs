@@ -116,13 +116,19 @@ mod tests {
     const TEXT: &[u8] = b"GET / HTTP/1.1\r\nHost: example\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n\
         Forwarded: for=x\r\nX-Forwarded-For: 7.7.7.7\r\n\r\n";
 
-    fn told(policy: ForwardedPolicy, trusted: &[&str], fields: &'static [&'static str]) -> (Vec<String>, usize) {
+    fn told(
+        policy: ForwardedPolicy,
+        trusted: &[&str],
+        fields: &'static [&'static str],
+    ) -> (Vec<String>, usize) {
         let trusted = trusted.iter().map(|net| net.parse().unwrap()).collect();
         let setting = ForwardedSetting { policy, fields: fields.to_vec(), trusted };
         let from = From { ip: Some([10, 0, 0, 7].into()), local_port: 8000 };
         let head = head::parse(TEXT).unwrap();
         let forwarded = Forwarded::new(&setting, &head, from, "10.0.0.7");
-        let shown = forwarded.fields().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
+        let shown = forwarded
+            .fields()
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
         (shown.collect(), forwarded.left_out().len())
     }
 
@@ -158,12 +164,16 @@ mod tests {
         );
         assert_eq!(left_out, 0);
         let (shown, left_out) = told(ForwardedPolicy::Append, &[], &["x-forwarded-for"]);
-        assert_eq!((shown, left_out), (vec!["x-forwarded-for: 6.6.6.6, 7.7.7.7, 10.0.0.7".into()], 5));
+        assert_eq!(
+            (shown, left_out),
+            (vec!["x-forwarded-for: 6.6.6.6, 7.7.7.7, 10.0.0.7".into()], 5)
+        );
     }
 
     #[test]
     fn networks() {
-        let within = |net: &str, ip: &str| net.parse::<Cidr>().unwrap().contains(Some(ip.parse().unwrap()));
+        let within =
+            |net: &str, ip: &str| net.parse::<Cidr>().unwrap().contains(Some(ip.parse().unwrap()));
         assert!(within("10.0.0.0/8", "10.255.0.1") && !within("10.0.0.0/8", "11.0.0.1"));
         assert!(within("0.0.0.0/0", "1.2.3.4") && !within("0.0.0.0/0", "::1"));
         assert!(within("::1", "::1") && !within("::1", "::2") && within("::/0", "::2"));

@@ -100,7 +100,7 @@ pub(crate) fn put_part(
 ) {
     let mut digits = itoa::Buffer::new();
     let own = [("UPLOAD_STREAM", digits.format(offset).as_bytes()), ("UPLOAD_STREAM_DONE", b"1")];
-    put_own(out, to, path, &own[..1 + usize::from(last)], body);
+    put_own(out, to, path, &own[..=usize::from(last)], body);
 }
 
 /// Appends the event that a connection is gone (protocol section 5).
@@ -410,10 +410,9 @@ mod tests {
             let mut out = Vec::new();
             put_text(&mut out, &value);
             let text: String = serde_json::from_slice(&out).unwrap();
-            match String::from_utf8(value.clone()) {
-                Ok(utf8) => prop_assert_eq!(text, utf8),
-                Err(_) => prop_assert_eq!(text, value.iter().map(|byte| char::from(*byte)).collect::<String>()),
-            }
+            let latin = || value.iter().map(|byte| char::from(*byte)).collect::<String>();
+            let expected = String::from_utf8(value.clone()).unwrap_or_else(|_| latin());
+            prop_assert_eq!(text, expected);
         }
     }
 }

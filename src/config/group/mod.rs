@@ -2,9 +2,11 @@
 //! these are read; nothing about a setting is anywhere else in `config`.
 
 pub(super) mod application;
+pub(super) mod clients;
 pub(super) mod delivery;
 pub(super) mod front_end;
 pub(super) mod general;
+pub(super) mod handlers;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod process;

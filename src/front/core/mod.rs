@@ -187,6 +187,7 @@ impl Core {
     }
 
     /// Requests that wait.
+    #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }

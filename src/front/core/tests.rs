@@ -1,6 +1,7 @@
 //! Requests, peers and what becomes of them, without sockets and without time passing.
 
 use super::*;
+use std::fmt::Write as _;
 
 const ROUTE: RouteId = RouteId(0);
 
@@ -263,7 +264,7 @@ fn a_long_backlog_is_written_in_pieces() {
     let mut expected = String::new();
     for conn in 0..60_000 {
         table.submit(conn);
-        expected.push_str(&format!("<{conn}>"));
+        write!(expected, "<{conn}>").unwrap();
     }
     let mut got = String::new();
     while !table.text(a).is_empty() {

@@ -34,7 +34,7 @@ pub(crate) fn read(head: &Head<'_>) -> Result<Rest, Refusal> {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         match name.len() {
             14 if is("content-length") => {
-                let number = decimal(value).filter(|number| *number <= i64::MAX as u64);
+                let number = decimal(value).filter(|number| i64::try_from(*number).is_ok());
                 if length.replace(number.ok_or(Refusal::Bad)?).is_some() {
                     return Err(Refusal::Bad);
                 }
@@ -82,8 +82,8 @@ fn coding(value: &[u8]) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head;
     use super::*;
+    use crate::front::http1::head;
 
     fn told(version: &str, fields: &str) -> Result<Rest, u16> {
         let text = format!("POST / HTTP/{version}\r\nHost: x\r\n{fields}\r\n\r\n");

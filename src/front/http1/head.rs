@@ -54,6 +54,10 @@ fn blank_lines(input: &[u8]) -> usize {
 /// Whether what has come of a head can no longer become a good one, so that there is no use in waiting for the rest.
 pub(crate) fn hopeless(input: &[u8]) -> bool {
     let input = input.get(blank_lines(input)..).unwrap_or_default();
+    let bare = |at: usize| at == 0 || input.get(at - 1) != Some(&b'\r');
+    if memchr::memchr_iter(b'\n', input).any(bare) {
+        return true;
+    }
     let first = input.iter().take(METHOD_MAX + 1).position(|byte| !is_method_byte(*byte));
     match first {
         None => input.len() > METHOD_MAX,
@@ -71,10 +75,9 @@ pub(crate) fn parse(input: &[u8]) -> Result<Head<'_>, Refusal> {
         return Err(Refusal::Bad);
     }
     let version = match version {
-        b"HTTP/1.1" => Version::Http11,
         b"HTTP/1.0" => Version::Http10,
         // A later 1.x is one that understands 1.1 (RFC 9110 section 2.5).
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Version::Http11,
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
             return Err(Refusal::Version);
         }
@@ -185,6 +188,8 @@ mod tests {
             "ABCDEFGHIJKLMNOPQRSTUVW",
             "\n",
             "{}",
+            "GET / HTTP/1.1\nHost",
+            "GET / HTTP/1.1\r\nHost: x\n",
         ] {
             assert!(hopeless(text.as_bytes()), "{text:?}");
         }

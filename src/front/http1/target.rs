@@ -41,7 +41,7 @@ pub(crate) fn parse(target: &[u8]) -> Result<Target<'_>, Refusal> {
     let whole =
         path.first() == Some(&b'/') || (path == b"*" && query.is_none() && authority.is_none());
     let good = whole
-        && escaped(path, |byte| is_path_byte(byte))
+        && escaped(path, is_path_byte)
         && [query, fragment]
             .into_iter()
             .flatten()

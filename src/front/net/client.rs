@@ -19,6 +19,7 @@ pub(crate) enum Fate {
 
 /// What has come for a connection since it last looked.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a message without content")]
 pub(crate) struct Inbox {
     /// Bytes of handlers, for the client.
     pub(crate) bytes: Vec<u8>,

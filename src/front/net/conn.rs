@@ -57,6 +57,8 @@ pub(crate) struct Conn {
     /// What is to be written; `sent` bytes of it are.
     pub(super) out: Vec<u8>,
     pub(super) sent: usize,
+    /// Bytes written ever.
+    pub(super) written: u64,
     pub(super) relay: Relay,
     /// Requests so far.
     pub(super) requests: u64,
@@ -84,6 +86,7 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         eof: false,
         out: Vec::new(),
         sent: 0,
+        written: 0,
         relay: Relay::new(),
         requests: 0,
         peer: None,
@@ -97,21 +100,25 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
             Next::Again => {}
             Next::Close => break,
             Next::Linger => {
+                conn.goodbye();
                 conn.linger().await;
                 break;
             }
         }
     }
     conn.goodbye();
+    conn.shared.farewell(conn.client.id);
 }
 
 impl Conn {
     /// Ends what is under way, and tells the handler.
-    fn goodbye(&self) {
+    fn goodbye(&mut self) {
         let conn = self.client.id;
         let had = self.shared.with_core(|core| core.over(conn));
-        let tell = had.or(self.peer).filter(|_| !self.known_closed);
-        self.shared.farewell(conn, tell);
+        let known = std::mem::replace(&mut self.known_closed, true);
+        if let Some(peer) = had.or(self.peer).filter(|_| !known) {
+            self.shared.tell_gone(peer, conn);
+        }
     }
 
     /// Reads what is there, if anything is; 0 is the end.
@@ -136,7 +143,10 @@ impl Conn {
     pub(super) fn write(&mut self) -> io::Result<bool> {
         while self.sent < self.out.len() {
             match self.stream.try_write(&self.out[self.sent..]) {
-                Ok(written) => self.sent += written,
+                Ok(written) => {
+                    self.sent += written;
+                    self.written += written as u64;
+                }
                 Err(error) if is_would_block(&error) => {
                     // What was written need not be kept for the sake of a slow client.
                     if self.sent > READ_AT_ONCE {

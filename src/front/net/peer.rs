@@ -154,7 +154,9 @@ pub(crate) async fn serve_puller(shared: Rc<Shared>, route: RouteId, stream: Str
         Err(error) => {
             let lost = shared.gone(peer);
             let path = shared.path(route);
-            crate::telemetry::warn!("route {path}: a handler is gone with {lost} requests: {error}");
+            crate::telemetry::warn!(
+                "route {path}: a handler is gone with {lost} requests: {error}"
+            );
         }
     }
 }
@@ -270,7 +272,9 @@ pub(crate) async fn serve_publisher(shared: Rc<Shared>, route: RouteId, stream: 
         let lost = shared.gone(peer);
         if lost > 0 {
             let path = shared.path(route);
-            crate::telemetry::warn!("route {path}: a handler died as it left, with {lost} requests");
+            crate::telemetry::warn!(
+                "route {path}: a handler died as it left, with {lost} requests"
+            );
         }
     }
     match ended {

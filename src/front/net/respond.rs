@@ -33,14 +33,17 @@ enum End {
     Complete(bool),
     /// The client gets an error in its place.
     Error(u16),
-    /// Too much of it has gone out for that: the connection is cut.
+    /// Bytes of it have gone out already: the connection is cut after them.
     Cut,
+    /// A handler wants the connection gone at once.
+    Dropped,
     /// The client is gone.
     Gone,
 }
 
 /// What has come, in short.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a message without content")]
 struct News {
     step: Step,
     came: bool,
@@ -54,9 +57,12 @@ struct News {
 
 impl Conn {
     /// Waits for the response of a request that was handed in, and passes it on. Meanwhile it sends the rest of the body.
-    pub(super) async fn respond(&mut self, known: &Known<'_>, mut upload: Option<Upload>) -> Answer {
-        let may_keep = !self.shared.stopping();
-        self.relay.restart(known.asked, may_keep);
+    pub(super) async fn respond(
+        &mut self,
+        known: &Known<'_>,
+        mut upload: Option<Upload>,
+    ) -> Answer {
+        self.relay.restart(known.asked, true);
         let mut end = self.run(known, upload.as_mut()).await;
         let conn = self.client.id;
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
@@ -64,7 +70,7 @@ impl Conn {
         if let Some(upload) = upload {
             upload.end(matches!(end, End::Complete(_)));
         }
-        if let End::Complete(_) = end {
+        if matches!(end, End::Complete(_) | End::Cut) {
             self.client.set_backlog(self.backlog());
             if !self.flush().await {
                 end = End::Gone;
@@ -76,8 +82,12 @@ impl Conn {
                 Answer { told, next: Next::Linger }
             }
             End::Complete(keep) if keep && !self.eof => Answer { told, next: Next::Again },
-            End::Complete(keep) if keep && !self.input.is_empty() => Answer { told, next: Next::Again },
-            End::Complete(_) | End::Cut | End::Gone => Answer { told, next: Next::Close },
+            End::Complete(keep) if keep && !self.input.is_empty() => {
+                Answer { told, next: Next::Again }
+            }
+            End::Complete(_) | End::Cut | End::Dropped | End::Gone => {
+                Answer { told, next: Next::Close }
+            }
             End::Error(503) if !unread => self.busy(known.asked),
             End::Error(status) => self.error(status),
         }
@@ -88,9 +98,11 @@ impl Conn {
         let clients = &shared.config.clients;
         let mut done: Option<bool> = None;
         let mut answered = false;
+        let written = self.written;
         self.client.until(Some(Instant::now() + clients.response_timeout));
         loop {
-            let news = self.take_news(upload.as_deref().is_some_and(|upload| !upload.is_done()));
+            let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
+            let news = self.take_news(uploading || shared.stopping());
             if news.came && !answered {
                 answered = true;
                 self.shared.with_core(|core| core.answered(self.client.id));
@@ -100,9 +112,11 @@ impl Conn {
                 Step::Done { keep } => done = Some(keep),
                 Step::Broken(error) => {
                     let id = self.client.id;
-                    shared.complain(|| format!("connection {id}: a handler's response is broken: {error}"));
+                    shared.complain(|| {
+                        format!("connection {id}: a handler's response is broken: {error}")
+                    });
                     shared.record.broken();
-                    return self.failed(502);
+                    return self.failed(502, written);
                 }
             }
             if news.close {
@@ -111,13 +125,10 @@ impl Conn {
             }
             if news.cancel {
                 self.known_closed = true;
-                return End::Cut;
+                return End::Dropped;
             }
             let before = self.backlog();
-            let all = match self.write() {
-                Ok(all) => all,
-                Err(_) => return End::Gone,
-            };
+            let Ok(all) = self.write() else { return End::Gone };
             self.client.set_backlog(self.backlog());
             self.give_credits();
             if let Some(keep) = done {
@@ -125,50 +136,45 @@ impl Conn {
                 return End::Complete(keep);
             }
             match news.fate {
-                Some(Fate::Lost) => return self.failed(502),
-                Some(Fate::NoPeer) => return self.failed(503),
+                Some(Fate::Lost) => return self.failed(502, written),
+                Some(Fate::NoPeer) => return self.failed(503, written),
                 None => {}
             }
             if let Some(upload) = upload.as_deref_mut() {
                 upload.grant(news.credits);
                 match self.feed(known, upload) {
                     Ok(()) => {}
-                    Err(Some(refusal)) => return self.failed(refusal.status()),
+                    Err(Some(refusal)) => return self.failed(refusal.status(), written),
                     Err(None) => return End::Gone,
                 }
             }
             let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
             if news.late {
-                return match (answered, uploading) {
-                    (false, true) if upload.as_deref().is_some_and(Upload::wants) => self.failed(408),
-                    (false, _) => self.failed(504),
-                    (true, _) if all => {
-                        // Nothing is late: the handler pauses in its response.
-                        self.client.until(None);
-                        continue;
-                    }
-                    (true, _) => End::Cut,
-                };
+                if answered && all {
+                    // Nothing is late: the handler pauses in its response.
+                    self.client.until(None);
+                } else {
+                    let slow_body = uploading && upload.as_deref().is_some_and(Upload::wants);
+                    return self.failed(if slow_body { 408 } else { 504 }, written);
+                }
             }
             let now = Instant::now();
-            let progress = self.backlog() < before || news.came;
-            if !all {
-                if progress {
-                    self.client.until(Some(now + clients.send_timeout));
+            let moved = self.backlog() < before || news.came;
+            match (all, answered) {
+                (false, _) if moved => self.client.until(Some(now + clients.send_timeout)),
+                (true, true) => self.client.until(None),
+                (true, false) if news.alive => {
+                    self.client.until(Some(now + clients.response_timeout));
                 }
-            } else if answered {
-                self.client.until(None);
-            } else if news.alive {
-                self.client.until(Some(now + clients.response_timeout));
+                _ => {}
             }
-            let room = match upload.as_deref() {
-                Some(upload) if !upload.is_done() => upload.wants(),
+            let wants = match upload.as_deref() {
+                Some(upload) if uploading => upload.wants(),
                 _ => self.input.len() < PIPELINE_MAX,
             };
-            let room = room && !self.eof;
-            if room {
+            if wants && !self.eof {
                 let had = self.input.len();
-                if !self.read_on() {
+                if !self.read_on() || (self.eof && uploading) {
                     return End::Gone;
                 }
                 if self.input.len() > had && uploading {
@@ -177,22 +183,19 @@ impl Conn {
                     }
                     continue;
                 }
-                if self.eof && uploading {
-                    return End::Gone;
-                }
             }
-            self.wait(room && !self.eof && self.input.len() < PIPELINE_MAX, !all).await;
+            self.wait(wants && !self.eof && self.input.len() < PIPELINE_MAX, !all).await;
         }
     }
 
     /// Takes what has come, and puts it into `out` as the client gets it.
-    fn take_news(&mut self, uploading: bool) -> News {
+    fn take_news(&mut self, may_not_keep: bool) -> News {
         let Conn { client, relay, out, received, .. } = self;
         client.look(|inbox| {
             let came = !inbox.bytes.is_empty();
             let mut step = Step::More;
             if came {
-                if uploading {
+                if may_not_keep {
                     relay.must_close();
                 }
                 *received += inbox.bytes.len() as u64;
@@ -217,11 +220,12 @@ impl Conn {
     }
 
     /// What the client gets in place of a response that there will not be.
-    fn failed(&mut self, status: u16) -> End {
-        if self.relay.status().is_some() {
+    fn failed(&mut self, status: u16, before: u64) -> End {
+        if self.written > before {
             return End::Cut;
         }
-        // Interim responses may have gone out; nothing of the response has.
+        self.out.clear();
+        self.sent = 0;
         End::Error(status)
     }
 

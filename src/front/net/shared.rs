@@ -80,7 +80,13 @@ impl Told {
 
 impl Shared {
     /// Before anything is connected. `first_conn` is where ids begin, so that late replies for an earlier run miss.
-    pub(crate) fn new(config: Front, ident: String, form: Form, record: Record, first_conn: u32) -> Shared {
+    pub(crate) fn new(
+        config: Front,
+        ident: String,
+        form: Form,
+        record: Record,
+        first_conn: u32,
+    ) -> Shared {
         let handlers = &config.handlers;
         let limits = Limits {
             peer_window: handlers.peer_window,
@@ -127,13 +133,15 @@ impl Shared {
         client
     }
 
-    /// The connection of a client is closed; `tell` is the peer that does not know it yet.
-    pub(crate) fn farewell(&self, conn: ConnId, tell: Option<PeerId>) {
+    /// The connection of a client is closed.
+    pub(crate) fn farewell(&self, conn: ConnId) {
         self.clients.borrow_mut().remove(&conn.0);
-        if let Some(peer) = tell {
-            self.tell(peer, conn, message::put_disconnect);
-            self.told.borrow_mut().add(conn);
-        }
+    }
+
+    /// Tells the peer that had a connection's last request that it is gone.
+    pub(crate) fn tell_gone(&self, peer: PeerId, conn: ConnId) {
+        self.tell(peer, conn, message::put_disconnect);
+        self.told.borrow_mut().add(conn);
     }
 
     /// Connections of clients.
@@ -189,7 +197,12 @@ impl Shared {
     }
 
     /// Tells a peer something about a connection.
-    pub(crate) fn tell(&self, peer: PeerId, conn: ConnId, put: impl FnOnce(&mut Vec<u8>, Address<'_>)) {
+    pub(crate) fn tell(
+        &self,
+        peer: PeerId,
+        conn: ConnId,
+        put: impl FnOnce(&mut Vec<u8>, Address<'_>),
+    ) {
         self.with_frame(|frame| {
             put(frame, self.address(conn));
             self.with_core(|core| core.tell(peer, conn, frame));
@@ -260,7 +273,9 @@ impl Shared {
                 (Some(client), None) => {
                     if !client.deliver(reply.payload, self.config.clients.reply_limit) {
                         self.complain(|| {
-                            format!("connection {conn} is cut: its replies are beyond --reply-limit")
+                            format!(
+                                "connection {conn} is cut: its replies are beyond --reply-limit"
+                            )
                         });
                     }
                     if let Some(peer) = self.core.borrow().peer_of(conn) {
@@ -314,10 +329,21 @@ impl Ctl {
             match (*key, value) {
                 (b"keep-alive", _) => ctl.keep_alive = true,
                 (b"cancel", _) => ctl.cancel = true,
-                (b"credits", Item::Integer(bytes)) => ctl.credits = u64::try_from(*bytes).unwrap_or(0),
+                (b"credits", Item::Integer(bytes)) => {
+                    ctl.credits = u64::try_from(*bytes).unwrap_or(0);
+                }
                 _ => {}
             }
         }
         Some(ctl)
+    }
+}
+
+impl Shared {
+    /// The route of a path: the longest with which it begins.
+    pub(crate) fn route(&self, path: &[u8]) -> Option<RouteId> {
+        let routes = self.config.handlers.routes.iter().enumerate();
+        let fits = routes.filter(|(_, route)| path.starts_with(route.path.as_bytes()));
+        fits.max_by_key(|(_, route)| route.path.len()).map(|(number, _)| RouteId(number))
     }
 }

@@ -85,9 +85,7 @@ impl Stream {
 
     pub(crate) fn source(&self) -> Source {
         match self {
-            Stream::Tcp(_) => {
-                self.from().ip.map_or(Source::Process(0), Source::Host)
-            }
+            Stream::Tcp(_) => self.from().ip.map_or(Source::Process(0), Source::Host),
             Stream::Unix(stream) => {
                 let pid = stream.peer_cred().ok().and_then(|cred| cred.pid());
                 Source::Process(pid.unwrap_or(0))
@@ -113,7 +111,9 @@ impl Listener {
                 let _ = stream.set_nodelay(true);
                 Ok(Stream::Tcp(stream))
             }
-            Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            Listener::Unix(listener) => {
+                listener.accept().await.map(|(stream, _)| Stream::Unix(stream))
+            }
         }
     }
 

@@ -154,7 +154,9 @@ impl Conn {
         let way = clients.upload.clone();
         let taken = first.len() as u64;
         let (to, placed) = match way {
-            UploadWay::Refuse => return self.no_body(super::request::NoBody::Refused(Refusal::TooLarge)),
+            UploadWay::Refuse => {
+                return self.no_body(super::request::NoBody::Refused(Refusal::TooLarge));
+            }
             UploadWay::Files(directory) => match self.spool(&directory, &first) {
                 Err(error) => {
                     let at = directory.display();

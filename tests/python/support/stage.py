@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.fake import FakeFrontEnd
 from support.front import FrontEnd, start_front_end
+from support.own import OwnFront
 from support.process import APPS, Lurcher
 
 
@@ -67,6 +68,12 @@ class Stage:
         lurcher = Lurcher(self.directory, words, {**recording, **(env or {})})
         self.lurchers.append(lurcher)
         return lurcher
+
+    def own_front(self, *options: str, path: str = "/", name: str = "f") -> OwnFront:
+        """Our own front end, ready."""
+        front = OwnFront(self.directory / name, options, path)
+        self.lurchers.append(front.process)
+        return front
 
     def record(self) -> list[str]:
         """The lines that the probe application has recorded so far."""
