@@ -9,6 +9,7 @@ pub mod board;
 pub mod frame;
 
 pub use board::Board;
+pub use board::monotonic_ns;
 pub use frame::EndInfo;
 pub use frame::Frame;
 pub use frame::FrameError;

@@ -89,7 +89,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         workers: Workers { workers: 1, threads: 4, keep_alive: true },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
-        timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
+        timeouts: Timeouts {
+            queue: Some(Duration::from_secs(30)),
+            request: None,
+            request_grace: Duration::from_secs(5),
+            worker: Some(Duration::from_secs(60)),
+        },
         uploads: Uploads { max_body: Some(1 << 30) },
         log: Log { access_log: None, log_level: Level::Info },
         warnings: Vec::new(),

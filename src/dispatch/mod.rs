@@ -14,6 +14,7 @@ mod run;
 mod sort;
 mod upload;
 
+pub use core::Clock;
 pub use core::Counters;
 pub use core::Loss;
 pub use core::WorkerId;

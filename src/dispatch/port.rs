@@ -145,6 +145,8 @@ fn receive(
             let text = String::from_utf8_lossy(frame.payload).into_owned();
             news.push(News::LoadFailed(id, text));
         }
+        Kind::Pong => core.pong(id, frame.ticket, frame.flags & frame::FLAG_PYTHON != 0),
+        Kind::Stacks => news.push(News::Stacks(id, frame.ticket.0, frame.payload.to_vec())),
         Kind::Leaving => news.push(News::WantsToLeave(id)),
         kind => return Err(BridgeFault::Kind(kind)),
     }

@@ -20,9 +20,11 @@ use nix::sys::eventfd::EventFd;
 use super::Counters;
 use super::Loss;
 use super::WorkerId;
+use super::core::Clock;
 use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
+use crate::bridge;
 use crate::bridge::Board;
 use crate::config::FrontEnd;
 use crate::config::Limits;
@@ -77,6 +79,8 @@ pub enum Command {
     WorkerExited(WorkerId),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
+    /// Ask all workers what their slots are doing; [`News::Stacks`] follows from each that can answer, with this number.
+    AskStacks(u64),
     /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
     GiveUp,
 }
@@ -90,6 +94,21 @@ pub enum News {
     LoadFailed(WorkerId, String),
     /// A worker was told by somebody else to end.
     WantsToLeave(WorkerId),
+    /// A request of this worker has timed out and does not end; the words say which.
+    Stuck(WorkerId, String),
+    /// A worker that drains has nothing left but requests that have timed out and do not end.
+    OnlyStuck(WorkerId),
+    /// A worker gives no sign of its interpreter; told again after as long again.
+    Silent {
+        /// Which.
+        id: WorkerId,
+        /// Whether its reader answers, which needs no interpreter.
+        reader: bool,
+    },
+    /// A silent worker has answered after all.
+    Answers(WorkerId),
+    /// What the slots of a worker do, as JSON, and the number of the question.
+    Stacks(WorkerId, u64, Vec<u8>),
     /// The bridge of a worker has ended, and its requests have been seen to.
     Gone(WorkerId, Loss),
     /// All front ends are left and every request that was taken is answered.
@@ -168,7 +187,8 @@ impl Body {
         wake: Arc<EventFd>,
         news: Sender<News>,
     ) -> Body {
-        let core = Core::new(&settings, Instant::now());
+        let clock = Clock { at: Instant::now(), ns: bridge::monotonic_ns() };
+        let core = Core::new(&settings, clock);
         let Settings { front_end, access_log, .. } = settings;
         Body {
             context: Context::new(),
@@ -253,6 +273,7 @@ impl Body {
                     }
                 }
             }
+            Command::AskStacks(question) => self.core.ask_stacks(question),
             Command::Leave => self.leave(now),
             Command::GiveUp => {
                 self.leave(now);
@@ -350,6 +371,9 @@ impl Body {
 
     /// Brings what the core has to say to bridges and links.
     fn hand_on(&mut self) {
+        for news in std::mem::take(self.core.news()) {
+            self.tell(news);
+        }
         let mut broken = Vec::new();
         for port in &mut self.ports {
             if let Err(fault) = port.write(&mut self.core) {

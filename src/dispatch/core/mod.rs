@@ -6,6 +6,7 @@
 
 mod intake;
 mod overdue;
+mod pulse;
 mod results;
 mod send;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::News;
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
@@ -32,7 +34,10 @@ use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
 
+pub use overdue::Clock;
 pub use workers::Loss;
+
+use pulse::Pulse;
 
 /// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
 /// connection after 120 s (protocol section 10.3).
@@ -78,6 +83,10 @@ struct Exchange {
     unacked: u64,
     /// The client is gone: nothing of this exchange may reach its connection id again.
     gone: bool,
+    /// It was at work too long: since when that is so. Its end is awaited, its answer is not.
+    late: Option<Instant>,
+    /// It has had its answer and its access line from the instance.
+    answered: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -97,6 +106,9 @@ struct WorkerSide {
     finished: u64,
     /// Frames that have not been written yet.
     out: Vec<u8>,
+    pulse: Pulse,
+    /// It was told of as stuck.
+    told_stuck: bool,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +140,8 @@ pub struct Counters {
     pub clients_gone: u64,
     /// Requests that waited too long for a slot.
     pub waited_too_long: u64,
+    /// Requests that were at work too long.
+    pub timed_out: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
 }
@@ -151,6 +165,12 @@ pub struct Core {
     /// Connections with something to send.
     sending: Vec<Key>,
     swept: Instant,
+    clock: Clock,
+    /// When slots are looked at next.
+    look_at: Instant,
+    /// When workers are asked for a sign of life next.
+    beats_at: Instant,
+    news: Vec<News>,
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
@@ -160,7 +180,7 @@ pub struct Core {
 
 impl Core {
     /// A dispatcher without workers.
-    pub fn new(settings: &Settings, now: Instant) -> Core {
+    pub fn new(settings: &Settings, clock: Clock) -> Core {
         Core {
             links: (0..settings.front_end.links.len()).map(|_| LinkSide::default()).collect(),
             workers: HashMap::new(),
@@ -174,7 +194,11 @@ impl Core {
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
-            swept: now,
+            swept: clock.at,
+            clock,
+            look_at: clock.at,
+            beats_at: clock.at,
+            news: Vec::new(),
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
@@ -203,10 +227,15 @@ impl Core {
         &mut self.access_lines
     }
 
+    /// What the supervisor should hear. The caller empties it.
+    pub fn news(&mut self) -> &mut Vec<News> {
+        &mut self.news
+    }
+
     /// Whether every request has been answered and every answer handed to its link.
     pub fn idle(&self) -> bool {
         self.waiting == 0
-            && self.exchanges.is_empty()
+            && self.exchanges.values().all(|e| e.late.is_some())
             && self.connections.values().all(|c| c.out.is_empty() && !c.closing)
             && self.links.iter().all(|link| link.out.is_empty())
     }
@@ -219,6 +248,8 @@ impl Core {
     /// Hands waiting requests to workers that have room, sends what can be sent, and looks after what is overdue. Call it
     /// once in each turn of the loop, after all events.
     pub fn turn(&mut self, now: Instant) {
+        self.beat(now);
+        self.look_at_slots(now);
         self.recall(now);
         self.assign(now);
         self.expire(now);
@@ -238,6 +269,12 @@ impl Core {
             .filter_map(Connection::again);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + SWEEP);
-        stalls.chain(sending).chain(sweep).chain(self.expires_at()).min()
+        stalls
+            .chain(sending)
+            .chain(sweep)
+            .chain(self.expires_at())
+            .chain(self.looks_at())
+            .chain(self.next_beat())
+            .min()
     }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Exchange;
+use super::Stage;
 use super::WorkerId;
 use crate::bridge::EndInfo;
 use crate::bridge::Ticket;
@@ -40,8 +41,12 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.ended(now, end.service_ns);
             worker.finished += 1;
+            if worker.stage == Stage::Draining {
+                // What is left may be stuck.
+                self.look_at = now;
+            }
         }
-        if self.want_access_lines {
+        if self.want_access_lines && !exchange.answered {
             self.log(line, exchange.received);
         }
         if exchange.gone {

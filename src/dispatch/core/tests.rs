@@ -3,6 +3,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Clock;
 use super::Core;
 use super::Loss;
 use super::WorkerId;
@@ -46,7 +47,7 @@ impl World {
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, .. } = config;
         let settings = Settings { front_end, limits, timeouts, uploads, access_log: None };
-        World { core: Core::new(&settings, now), now, boards: Vec::new() }
+        World { core: Core::new(&settings, Clock { at: now, ns: 0 }), now, boards: Vec::new() }
     }
 
     fn with_worker(slots: usize) -> World {

@@ -8,6 +8,7 @@ use super::Exchange;
 use super::Stage;
 use super::WorkerId;
 use super::WorkerSide;
+use super::pulse::Pulse;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
@@ -39,7 +40,16 @@ impl Core {
         let tickets = VecDeque::new();
         self.workers.insert(
             id,
-            WorkerSide { load, stage: Stage::Loading, board, tickets, finished: 0, out },
+            WorkerSide {
+                load,
+                stage: Stage::Loading,
+                board,
+                tickets,
+                finished: 0,
+                out,
+                pulse: Pulse::default(),
+                told_stuck: false,
+            },
         );
     }
 
@@ -59,11 +69,14 @@ impl Core {
         {
             worker.stage = Stage::Draining;
             frame::put(&mut worker.out, Kind::Drain, 0, Ticket(0), b"");
+            // What it has may be stuck.
+            self.look_at = self.clock.at;
         }
     }
 
     pub(super) fn ready_loads(&self) -> impl Iterator<Item = (WorkerId, &Load)> {
-        self.workers.iter().filter(|(_, w)| w.stage == Stage::Ready).map(|(id, w)| (*id, &w.load))
+        let fit = |w: &WorkerSide| w.stage == Stage::Ready && !w.pulse.silent;
+        self.workers.iter().filter(move |(_, w)| fit(w)).map(|(id, w)| (*id, &w.load))
     }
 
     pub(super) fn assign(&mut self, now: Instant) {
@@ -88,9 +101,18 @@ impl Core {
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
             let Waiting { message, received, since, upload, .. } = item;
-            let (worker, unacked, gone) = (id, 0, false);
-            let exchange =
-                Exchange { key, worker, message, received, since, upload, unacked, gone };
+            let exchange = Exchange {
+                key,
+                worker: id,
+                message,
+                received,
+                since,
+                upload,
+                unacked: 0,
+                gone: false,
+                late: None,
+                answered: false,
+            };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -128,7 +150,7 @@ impl Core {
         for ticket in worker.tickets.into_iter().rev() {
             let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
             if ticket <= begun {
-                loss.begun += 1;
+                loss.begun += usize::from(!exchange.gone);
                 self.answer_for(&exchange, 502);
             } else if !exchange.gone {
                 loss.put_back += 1;
@@ -161,7 +183,7 @@ impl Core {
         answered
     }
 
-    fn answer_for(&mut self, exchange: &Exchange, status: u16) {
+    pub(super) fn answer_for(&mut self, exchange: &Exchange, status: u16) {
         if exchange.gone {
             return;
         }
