@@ -14,6 +14,7 @@ use super::group::application::Application;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
+use super::group::process::Process;
 use super::group::timeouts::Timeouts;
 use super::group::uploads::Uploads;
 use super::group::workers::Workers;
@@ -69,6 +70,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
     let log = Log::read(&mut reader);
+    let process = Process::read(&mut reader);
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
@@ -88,8 +90,17 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
-    let config =
-        Config { front_end, application, workers, limits, timeouts, uploads, log, warnings };
+    let config = Config {
+        front_end,
+        application,
+        workers,
+        limits,
+        timeouts,
+        uploads,
+        log,
+        process,
+        warnings,
+    };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

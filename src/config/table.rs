@@ -31,6 +31,11 @@ pub enum Key {
     MaxBody,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -78,18 +83,20 @@ pub enum Group {
     Limits,
     Uploads,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
         Self::Log,
+        Self::Process,
         Self::General,
     ];
 
@@ -102,6 +109,7 @@ impl Group {
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -163,7 +171,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 8] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -171,6 +179,7 @@ const ROWS: [&[Setting]; 8] = [
     group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 

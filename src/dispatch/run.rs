@@ -5,7 +5,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -17,20 +16,17 @@ use crossbeam_channel::TryRecvError;
 use nix::sys::eventfd::EfdFlags;
 use nix::sys::eventfd::EventFd;
 
-use super::Counters;
+use super::Command;
 use super::Loss;
-use super::WorkerId;
+use super::News;
+use super::Settings;
 use super::core::Clock;
 use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
+use super::stacks::Questions;
 use crate::bridge;
-use crate::bridge::Board;
-use crate::config::FrontEnd;
-use crate::config::Limits;
 use crate::config::LinkSpec;
-use crate::config::Timeouts;
-use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -43,81 +39,6 @@ use crate::transport::Watch;
 
 /// Messages taken from one link in one turn, so that a flood on one does not keep the others waiting.
 const MESSAGES: usize = 1024;
-
-/// What a dispatcher is made from.
-#[derive(Debug)]
-pub struct Settings {
-    /// The front ends.
-    pub front_end: FrontEnd,
-    /// What is bounded.
-    pub limits: Limits,
-    /// How long things may take.
-    pub timeouts: Timeouts,
-    /// What is accepted as a body.
-    pub uploads: Uploads,
-    /// Where access lines go.
-    pub access_log: Option<AccessLog>,
-}
-
-/// What the supervisor tells the dispatcher.
-#[derive(Debug)]
-pub enum Command {
-    /// A worker was started; this is our end of its bridge. It gets `setup` at once.
-    AddWorker {
-        /// Its name.
-        id: WorkerId,
-        /// Our end of its bridge.
-        bridge: UnixStream,
-        /// Its board.
-        board: Board,
-        /// Its settings, as JSON.
-        setup: Vec<u8>,
-    },
-    /// This worker gets no more requests, finishes what it has, and ends.
-    DrainWorker(WorkerId),
-    /// The process of this worker has ended.
-    WorkerExited(WorkerId),
-    /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
-    Leave,
-    /// Ask all workers what their slots are doing; [`News::Stacks`] follows from each that can answer, with this number.
-    AskStacks(u64),
-    /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
-    GiveUp,
-}
-
-/// What the supervisor hears from the dispatcher.
-#[derive(Debug)]
-pub enum News {
-    /// A worker has loaded the application.
-    Ready(WorkerId),
-    /// A worker could not load the application; the text is the traceback.
-    LoadFailed(WorkerId, String),
-    /// A worker was told by somebody else to end.
-    WantsToLeave(WorkerId),
-    /// A request of this worker has timed out and does not end; the words say which.
-    Stuck(WorkerId, String),
-    /// A worker that drains has nothing left but requests that have timed out and do not end.
-    OnlyStuck(WorkerId),
-    /// A worker gives no sign of its interpreter; told again after as long again.
-    Silent {
-        /// Which.
-        id: WorkerId,
-        /// Whether its reader answers, which needs no interpreter.
-        reader: bool,
-    },
-    /// A silent worker has answered after all.
-    Answers(WorkerId),
-    /// What the slots of a worker do, as JSON, and the number of the question.
-    Stacks(WorkerId, u64, Vec<u8>),
-    /// The bridge of a worker has ended, and its requests have been seen to.
-    Gone(WorkerId, Loss),
-    /// All front ends are left and every request that was taken is answered.
-    Idle(Counters),
-    /// So many requests were answered 503 because of [`Command::GiveUp`].
-    GivenUp(usize),
-    /// The dispatcher cannot go on.
-    Failed(String),
-}
 
 /// The supervisor's hold on the dispatcher thread. Dropping it ends the thread.
 #[derive(Debug)]
@@ -174,6 +95,7 @@ struct Body {
     idle_told: bool,
     core: Core,
     ports: Vec<Port>,
+    questions: Questions,
     commands: Receiver<Command>,
     wake: Arc<EventFd>,
     news: Sender<News>,
@@ -199,6 +121,7 @@ impl Body {
             leaving: false,
             idle_told: false,
             ports: Vec::new(),
+            questions: Questions::default(),
             commands,
             wake,
             news,
@@ -211,10 +134,12 @@ impl Body {
         let mut watches: Vec<Watch> = Vec::new();
         loop {
             let now = Instant::now();
+            self.core.begin_turn(now);
             let go_on = self.obey(now);
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
             self.core.turn(now);
+            self.questions.turn(now);
             self.hand_on();
             self.write_access_lines();
             if !go_on {
@@ -236,7 +161,7 @@ impl Body {
 
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let links = self.links.iter().filter_map(|l| l.deadline(now));
-        let deadline = links.chain(self.core.deadline()).min();
+        let deadline = links.chain(self.core.deadline()).chain(self.questions.deadline()).min();
         deadline.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -273,8 +198,12 @@ impl Body {
                     }
                 }
             }
-            Command::AskStacks(question) => self.core.ask_stacks(question),
+            Command::AskStacks(ask) => self.questions.ask(ask, &mut self.core, now),
             Command::Leave => self.leave(now),
+            Command::Look(look) => {
+                let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);
+                look.at(&self.links, &mut self.core, lost);
+            }
             Command::GiveUp => {
                 self.leave(now);
                 let answered = self.core.give_up();
@@ -345,7 +274,8 @@ impl Body {
 
     fn read_port(&mut self, index: usize, now: Instant, all: bool) {
         let mut news = Vec::new();
-        let result = self.ports[index].read(&mut self.core, &mut news, now, all);
+        let result =
+            self.ports[index].read(&mut self.core, &mut news, &mut self.questions, now, all);
         for item in news {
             let first_ready = matches!(item, News::Ready(_)) && !self.opened && !self.leaving;
             self.tell(item);

@@ -5,6 +5,7 @@
 //! neither a message nor the application.
 
 mod exit;
+mod faulty;
 mod policy;
 mod run;
 mod spawn;

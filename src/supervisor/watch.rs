@@ -27,7 +27,9 @@ pub(super) struct Worker {
     started: Instant,
     ready: Option<Instant>,
     /// It was told to end.
-    draining: bool,
+    pub(super) draining: bool,
+    /// It gives no sign of life.
+    pub(super) silent: bool,
     /// Its replacement has been started already.
     replaced: bool,
     load_failed: Option<String>,
@@ -43,9 +45,9 @@ impl Supervisor {
         self.last_id += 1;
         let id = WorkerId(self.last_id);
         let setup = serde_json::to_vec(&self.config.worker_settings(id.0));
-        let started = setup
-            .map_err(io::Error::other)
-            .and_then(|setup| Ok((setup, spawn::spawn(&self.interpreter, self.slots())?)));
+        let started = setup.map_err(io::Error::other).and_then(|setup| {
+            Ok((setup, spawn::spawn(&self.interpreter, &self.config.process, self.slots())?))
+        });
         match started {
             Ok((setup, started)) => {
                 let spawn::Started { child, bridge, board } = started;
@@ -55,6 +57,7 @@ impl Supervisor {
                     started: Instant::now(),
                     ready: None,
                     draining: false,
+                    silent: false,
                     replaced: false,
                     load_failed: None,
                     exited: None,
@@ -102,6 +105,10 @@ impl Supervisor {
                 }
             }
             News::WantsToLeave(id) => self.wants_to_leave(id),
+            News::Stuck(id, request) => self.stuck(id, &request),
+            News::OnlyStuck(id) => self.only_stuck(id),
+            News::Silent { id, reader } => self.silent(id, reader),
+            News::Answers(id) => self.answers(id),
             News::Gone(id, loss) => {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.gone = Some(loss);
@@ -130,10 +137,21 @@ impl Supervisor {
             // The whole process group was told to end: this worker is needed to finish what was taken.
             return;
         }
-        let Some(worker) = self.workers.get_mut(&id).filter(|w| !w.draining && !w.replaced) else {
+        let Some(worker) = self.workers.get(&id).filter(|w| !w.draining && !w.replaced) else {
             return;
         };
         telemetry::info!("{id} (pid {}) was told to end", worker.child.id());
+        self.replace(id);
+    }
+
+    /// Lets a worker go: when another one is ready, if there is to be one.
+    pub(super) fn replace(&mut self, id: WorkerId) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let Some(worker) = self.workers.get_mut(&id).filter(|w| !w.draining && !w.replaced) else {
+            return;
+        };
         if self.config.workers.keep_alive {
             worker.replaced = true;
             self.leavers.push_back(id);
@@ -146,7 +164,9 @@ impl Supervisor {
     pub(super) fn drain(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.draining = true;
-        if worker.ready.is_some() {
+        if worker.silent {
+            kill(worker);
+        } else if worker.ready.is_some() {
             self.dispatcher.tell(Command::DrainWorker(id));
         } else {
             // It is busy loading and has begun nothing.

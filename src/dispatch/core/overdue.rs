@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::Core;
+use super::Fate;
 use super::Key;
 use super::Stage;
 use super::WorkerId;
@@ -128,7 +129,7 @@ impl Core {
             frame::put(&mut worker.out, Kind::TimedOut, 0, ticket, &age.to_le_bytes());
         }
         self.counters.timed_out += 1;
-        self.answer_for(&exchange, 504);
+        self.answer_for(&exchange, Fate::TimedOut, 504);
         exchange.answered |= !exchange.gone;
         exchange.gone = true;
         exchange.late = Some(now);

@@ -72,11 +72,15 @@ impl Core {
         }
     }
 
-    /// Asks all workers what their slots are doing.
-    pub fn ask_stacks(&mut self, question: u64) {
-        for worker in self.workers.values_mut().filter(|w| w.stage != Stage::Loading) {
-            frame::put(&mut worker.out, Kind::AskStacks, 0, Ticket(question), b"");
+    /// Asks all workers that have loaded the application what their slots are doing. Says which those are, in order.
+    pub fn ask_stacks(&mut self, question: Ticket) -> Vec<WorkerId> {
+        let mut asked = Vec::new();
+        for (id, worker) in self.workers.iter_mut().filter(|(_, w)| w.stage != Stage::Loading) {
+            frame::put(&mut worker.out, Kind::AskStacks, 0, question, b"");
+            asked.push(*id);
         }
+        asked.sort_unstable();
+        asked
     }
 
     /// When [`Core::beat`] has something to do.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Exchange;
+use super::Fate;
 use super::Stage;
 use super::WorkerId;
 use crate::bridge::EndInfo;
@@ -46,9 +47,7 @@ impl Core {
                 self.look_at = now;
             }
         }
-        if self.want_access_lines && !exchange.answered {
-            self.log(line, exchange.received);
-        }
+        self.over(&exchange, end, line);
         if exchange.gone {
             return;
         }
@@ -66,7 +65,9 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.returned();
         }
-        if !exchange.gone {
+        if exchange.gone {
+            self.over_without_worker(&exchange, Fate::ClientGone, 0);
+        } else {
             self.put_back(exchange);
         }
     }

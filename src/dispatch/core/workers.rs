@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Exchange;
+use super::Fate;
 use super::Stage;
 use super::WorkerId;
 use super::WorkerSide;
@@ -106,6 +107,7 @@ impl Core {
                 worker: id,
                 message,
                 received,
+                given: now,
                 since,
                 upload,
                 unacked: 0,
@@ -151,8 +153,10 @@ impl Core {
             let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
             if ticket <= begun {
                 loss.begun += usize::from(!exchange.gone);
-                self.answer_for(&exchange, 502);
-            } else if !exchange.gone {
+                self.answer_for(&exchange, Fate::WorkerDied, 502);
+            } else if exchange.gone {
+                self.over_without_worker(&exchange, Fate::ClientGone, 0);
+            } else {
                 loss.put_back += 1;
                 self.put_back(exchange);
             }
@@ -169,28 +173,31 @@ impl Core {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if let Some(exchange) = connection.active.and_then(|t| self.exchanges.remove(&t)) {
                 answered += 1;
-                self.answer_for(&exchange, 503);
+                self.answer_for(&exchange, Fate::Refused, 503);
             } else if let Some(item) = connection.line.pop_front() {
                 answered += 1;
                 self.waiting -= 1;
                 let page = refuse::answer(Refusal::Page(503), &item.message);
                 self.waiting -= connection.fail(&page);
                 self.send_later(key);
-                self.refused(&item.message, 503, item.received);
+                self.counters.refused += 1;
+                self.over_unrun(&item, Fate::Refused, 503);
             }
         }
         self.queue.clear();
         answered
     }
 
-    pub(super) fn answer_for(&mut self, exchange: &Exchange, status: u16) {
-        if exchange.gone {
+    pub(super) fn answer_for(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
+        let connection = self.connections.get_mut(&exchange.key).filter(|_| !exchange.gone);
+        let Some(connection) = connection else {
+            self.over_without_worker(exchange, Fate::ClientGone, 0);
             return;
-        }
-        let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
+        };
         let page = refuse::answer(Refusal::Page(status), &exchange.message);
         self.waiting -= connection.fail(&page);
         self.send_later(exchange.key);
-        self.refused(&exchange.message, status, exchange.received);
+        self.counters.refused += 1;
+        self.over_without_worker(exchange, fate, status);
     }
 }
