@@ -129,9 +129,12 @@ impl Core {
             frame::put(&mut worker.out, Kind::TimedOut, 0, ticket, &age.to_le_bytes());
         }
         self.counters.timed_out += 1;
-        self.answer_for(&exchange, Fate::TimedOut, 504);
-        exchange.answered |= !exchange.gone;
-        exchange.gone = true;
+        // Of who has left the worker's end will tell.
+        if !exchange.gone {
+            self.answer_for(&exchange, Fate::TimedOut, 504);
+            exchange.answered = true;
+            exchange.gone = true;
+        }
         exchange.late = Some(now);
         // Its slot is busy all the same, and its worker still owes its end.
         self.exchanges.insert(ticket, exchange);

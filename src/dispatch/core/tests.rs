@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Clock;
 use super::Core;
+use super::Fate;
 use super::Loss;
 use super::WorkerId;
 use crate::bridge::Board;
@@ -16,10 +17,12 @@ use crate::bridge::Ticket;
 use crate::config;
 use crate::config::Config;
 use crate::config::LinkSpec;
+use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::transport::Message;
 
 mod overdue;
+mod pulse;
 
 const W: WorkerId = WorkerId(1);
 
@@ -27,6 +30,7 @@ const W: WorkerId = WorkerId(1);
 struct World {
     core: Core,
     now: Instant,
+    began: Instant,
     boards: Vec<(WorkerId, Board)>,
 }
 
@@ -44,10 +48,16 @@ impl World {
         let links = (0..links).map(link).collect();
         let mut config = config::example();
         config.front_end.links = links;
+        config.timeouts.worker = None;
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, .. } = config;
         let settings = Settings { front_end, limits, timeouts, uploads, access_log: None };
-        World { core: Core::new(&settings, Clock { at: now, ns: 0 }), now, boards: Vec::new() }
+        World {
+            core: Core::new(&settings, Clock { at: now, ns: 0 }),
+            now,
+            began: now,
+            boards: Vec::new(),
+        }
     }
 
     fn with_worker(slots: usize) -> World {
