@@ -8,6 +8,7 @@ use super::WorkerId;
 use super::stacks::AskStacks;
 use super::view::Look;
 use crate::bridge::Board;
+use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::Timeouts;
@@ -25,6 +26,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// What is accepted as a body.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }
