@@ -75,7 +75,7 @@ impl World {
         self.core.add_worker(id, board, b"{}");
         self.core.worker_ready(id);
         self.boards.push((id, theirs));
-        assert_eq!(self.frames(id), [(Kind::Setup, 0)]);
+        assert_eq!(self.frames(id).first(), Some(&(Kind::Setup, 0)));
     }
 
     fn get(&mut self, link: usize, id: u32, path: &str) {

@@ -7,6 +7,7 @@ const BEAT: u64 = 1_000;
 fn watched() -> World {
     let mut w = World::with(1, |config| config.timeouts.worker = Some(Duration::from_secs(8)));
     w.worker(W, 1);
+    w.core.pong(W, Ticket(1), true);
     w
 }
 
