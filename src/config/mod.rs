@@ -37,6 +37,7 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;

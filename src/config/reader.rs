@@ -200,6 +200,12 @@ impl<W: Surroundings> Reader<'_, W> {
         self.faults.push(Fault::Value { origin: origin.clone(), problem });
     }
 
+    /// A value makes no sense without another setting, which was not given.
+    pub(super) fn needs(&mut self, key: Key, word: &'static str, needed: Key) {
+        let (setting, needed) = (Setting::of(key), Setting::of(needed));
+        self.faults.push(Fault::Needs { setting, word, needed });
+    }
+
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }

@@ -25,6 +25,8 @@ pub enum Key {
     QueueLimit,
     GracefulTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
     AccessLog,
     LogLevel,
     Config,

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::pace::Pace;
 use super::refuse::Refusal;
-use super::upload::Upload;
+use super::upload_file::Upload;
 use crate::bridge::Ticket;
 use crate::proto::ident::SenderUuid;
 use crate::transport::Message;

@@ -13,6 +13,7 @@ mod refuse;
 mod run;
 mod sort;
 mod upload;
+mod upload_file;
 
 pub use core::Counters;
 pub use core::Loss;

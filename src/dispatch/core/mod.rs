@@ -4,6 +4,7 @@
 //! [`Core::bridge_out`]) that the loop empties. So every promise about requests can be tested without a front end, a worker
 //! process or an interpreter.
 
+mod bodies;
 mod intake;
 mod results;
 mod send;
@@ -14,14 +15,14 @@ mod workers;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
-use super::upload::Upload;
+use super::upload_file::Place;
+use super::upload_file::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
@@ -139,7 +140,7 @@ pub struct Core {
     waiting: usize,
     limits: Limits,
     uploads: Uploads,
-    upload_root: Option<PathBuf>,
+    upload_place: Place,
     last_ticket: u64,
     /// Connections with something to send.
     sending: Vec<Key>,
@@ -162,7 +163,10 @@ impl Core {
             waiting: 0,
             limits: settings.limits.clone(),
             uploads: settings.uploads.clone(),
-            upload_root: settings.front_end.mongrel2_chroot.clone(),
+            upload_place: Place {
+                root: settings.front_end.mongrel2_chroot.clone(),
+                dir: settings.uploads.upload_dir.clone(),
+            },
             last_ticket: 0,
             sending: Vec::new(),
             swept: now,
