@@ -206,6 +206,13 @@ impl<W: Surroundings> Reader<'_, W> {
         self.faults.push(Fault::Needs { setting, word, needed });
     }
 
+    /// A fault of a value that is only wrong beside others.
+    pub(super) fn fault_at(&mut self, key: Key, problem: Problem) {
+        let shown = self.shown.iter().find(|shown| shown.setting.key == key);
+        let origin = shown.map_or(Origin::Default, |shown| shown.origin.clone());
+        self.fault(&origin, problem);
+    }
+
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }

@@ -24,11 +24,17 @@ pub enum Key {
     KeepAlive,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
     MaxBody,
     UploadTrust,
     UploadDir,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -76,18 +82,20 @@ pub enum Group {
     Limits,
     Uploads,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
         Self::Log,
+        Self::Process,
         Self::General,
     ];
 
@@ -100,6 +108,7 @@ impl Group {
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -161,13 +170,15 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 7] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 

@@ -106,6 +106,16 @@ pub(super) fn text(text: &str) -> Result<String, Problem> {
     }
 }
 
+/// Bits of a file mode, in octal: `022`, `27`, `0o077`.
+pub(super) fn umask(text: &str) -> Result<u32, Problem> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let octal = !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0'..=b'7'));
+    match u32::from_str_radix(digits, 8) {
+        Ok(mask) if octal && mask <= 0o777 => Ok(mask),
+        _ => Err(Problem::Umask(text.to_owned())),
+    }
+}
+
 /// Empty, or what stands before the paths of an application: compared with decoded paths, so it must be a decoded one.
 pub(super) fn script_name(text: &str) -> Result<String, Problem> {
     let plain = |segment: &str| !matches!(segment, "" | "." | "..");
@@ -206,6 +216,17 @@ mod tests {
             "1..2", "30S", " 30", "3O",
         ] {
             assert_eq!(duration(text), Err(Problem::Duration(text.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mask_is_octal() {
+        for (text, mask) in [("022", 0o22), ("27", 0o27), ("0", 0), ("0o077", 0o77), ("777", 0o777)]
+        {
+            assert_eq!(umask(text), Ok(mask), "{text}");
+        }
+        for text in ["", "028", "1000", "-1", "+7", "0x1f", "u=rwx", " 22", "0o"] {
+            assert_eq!(umask(text), Err(Problem::Umask(text.into())), "{text}");
         }
     }
 

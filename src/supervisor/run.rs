@@ -10,6 +10,8 @@ use std::time::Instant;
 use crossbeam_channel::Receiver;
 use crossbeam_channel::Sender;
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::sys::stat::umask;
 use signal_hook::consts::SIGCHLD;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
@@ -23,12 +25,15 @@ use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
 use crate::config::Config;
+use crate::config::Process;
 use crate::dispatch::Command;
 use crate::dispatch::Counters;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::WorkerId;
+use crate::system;
+use crate::system::PidFile;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 
@@ -60,6 +65,8 @@ pub(super) struct Supervisor {
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
+    /// Removed with the supervisor, after the last worker has ended.
+    _pid_file: Option<PidFile>,
 }
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM, INT and HUP stop it, a second one at once.
@@ -76,17 +83,24 @@ pub fn run(config: Config, interpreter: Interpreter) -> Exit {
 type Fault = (&'static str, String);
 
 fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiver<i32>), Fault> {
+    let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
         Some(target) => Some(
             AccessLog::open(target).map_err(|e| ("cannot open the access log", e.to_string()))?,
         ),
         None => None,
     };
+    // Whatever only root can open is open by now, and there is no second thread yet.
+    if let Some(identity) = &config.process.identity {
+        system::become_identity(identity)
+            .map_err(|e| ("cannot become another user", e.to_string()))?;
+    }
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
     let settings = Settings {
         front_end: config.front_end.clone(),
         limits: config.limits.clone(),
+        timeouts: config.timeouts.clone(),
         uploads: config.uploads.clone(),
         access_log,
     };
@@ -105,8 +119,23 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
+        _pid_file: pid_file,
     };
     Ok((supervisor, signals))
+}
+
+/// Takes the instance's place in the system.
+fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
+    if let Some(mask) = process.umask {
+        umask(Mode::from_bits_truncate(mask));
+    }
+    let Some(path) = &process.pid_file else { return Ok(None) };
+    let (pid_file, old) =
+        PidFile::take(path).map_err(|e| ("cannot have the pid file", e.to_string()))?;
+    if let Some(old) = old {
+        telemetry::info!("{}: was left behind by pid {old}; taken over", path.display());
+    }
+    Ok(Some(pid_file))
 }
 
 /// Signals as messages. The handler itself only writes to a pipe.

@@ -43,9 +43,9 @@ impl Supervisor {
         self.last_id += 1;
         let id = WorkerId(self.last_id);
         let setup = serde_json::to_vec(&self.config.worker_settings(id.0));
-        let started = setup
-            .map_err(io::Error::other)
-            .and_then(|setup| Ok((setup, spawn::spawn(&self.interpreter, self.slots())?)));
+        let started = setup.map_err(io::Error::other).and_then(|setup| {
+            Ok((setup, spawn::spawn(&self.interpreter, &self.config.process, self.slots())?))
+        });
         match started {
             Ok((setup, started)) => {
                 let spawn::Started { child, bridge, board } = started;

@@ -68,7 +68,7 @@ impl Core {
         };
         self.counters.requests += 1;
         let refuse = Some(Refusal::Page(status));
-        self.enqueue(key, Waiting { message, received: now, upload: None, refuse }, now);
+        self.enqueue(key, Waiting::new(message, now, None, refuse), now);
     }
 
     /// The body of a request is said to be complete in a file. Returns the file, or why the request is not run.

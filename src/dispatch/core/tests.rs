@@ -19,6 +19,8 @@ use crate::dispatch::Settings;
 use crate::proto::ident::ConnId;
 use crate::transport::Message;
 
+mod overdue;
+
 const W: WorkerId = WorkerId(1);
 
 /// A core with its workers' boards, and a clock that stands until it is pushed.
@@ -30,6 +32,10 @@ struct World {
 
 impl World {
     fn new(links: u16, queue_limit: usize) -> World {
+        World::with(links, |config| config.limits.queue_limit = queue_limit)
+    }
+
+    fn with(links: u16, set: impl FnOnce(&mut Config)) -> World {
         let now = Instant::now();
         let link = |n| {
             let endpoint = |port: u16| format!("tcp://127.0.0.1:{port}").parse().unwrap();
@@ -38,9 +44,9 @@ impl World {
         let links = (0..links).map(link).collect();
         let mut config = config::example();
         config.front_end.links = links;
-        config.limits.queue_limit = queue_limit;
-        let Config { front_end, limits, uploads, .. } = config;
-        let settings = Settings { front_end, limits, uploads, access_log: None };
+        set(&mut config);
+        let Config { front_end, limits, timeouts, uploads, .. } = config;
+        let settings = Settings { front_end, limits, timeouts, uploads, access_log: None };
         World { core: Core::new(&settings, now), now, boards: Vec::new() }
     }
 
