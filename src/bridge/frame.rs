@@ -102,7 +102,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl Frame<'_> {
     /// The number that a [`Kind::Ack`] carries, if its payload is one.
     pub fn number(&self) -> Option<u64> {
         self.payload.try_into().ok().map(u64::from_le_bytes)

@@ -490,7 +490,7 @@ fn with_trust_in_a_directory_no_beginning_is_needed() {
     assert!(!file.exists());
     w.published(0);
     w.send(0, 2, "/", &upload_keys(&file, false), "");
-    assert!(w.core.connections.get(&super::Key { link: 0, conn: ConnId(2) }).is_none());
+    assert!(!w.core.connections.contains_key(&super::Key { link: 0, conn: ConnId(2) }));
     for path in [&file, &other] {
         w.send(0, 3, "/", &upload_keys(path, true), "");
         let out = w.published(0);
