@@ -29,6 +29,8 @@ pub enum Key {
     RequestGrace,
     WorkerTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,

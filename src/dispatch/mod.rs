@@ -18,6 +18,7 @@ mod sort;
 mod spool;
 mod stacks;
 mod upload;
+mod upload_file;
 mod view;
 
 pub use core::AtWork;

@@ -12,6 +12,7 @@ use crate::telemetry::Escaped;
 use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
 use crate::worker::Begun;
+use crate::worker::Input;
 use crate::worker::Turn;
 use crate::worker::Worker;
 use crate::wsgi::names::Name;
@@ -106,7 +107,7 @@ impl Drop for Call<'_, '_> {
 
 impl Slot {
     fn answer(&mut self, py: Python<'_>, turn: &Turn, begun: Begun) {
-        let Begun { mut work, mut out, when } = begun;
+        let Begun { mut work, input, mut out, when } = begun;
         let known_by = (out.ticket(), out.control());
         out.lend(std::mem::take(&mut self.memory));
         let asked = match &work {
@@ -125,7 +126,7 @@ impl Slot {
                 let uri = text(Name::RequestUri);
                 turn.begin(ticket, control, self.thread, text(Name::Method), uri);
                 let call = Call { turn, thread: self.thread, py };
-                self.run_guarded(call, request, &start).err()
+                self.run_guarded(call, request, input, &start).err()
             }
             Err(_) => None,
         };
@@ -173,9 +174,10 @@ impl Slot {
         &mut self,
         call: Call<'_, '_>,
         request: &mut Request,
+        input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> Result<(), Failure> {
-        match catch_unwind(AssertUnwindSafe(|| self.run(call, request, start))) {
+        match catch_unwind(AssertUnwindSafe(|| self.run(call, request, input, start))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::Raised(error)),
             Err(_) => Err(Failure::Panicked),
@@ -186,10 +188,11 @@ impl Slot {
         &mut self,
         call: Call<'_, '_>,
         request: &mut Request,
+        input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> PyResult<()> {
         let py = call.py;
-        let Lent { environ, input, errors } = self.environs.make(py, request)?;
+        let Lent { environ, input, errors } = self.environs.make(py, request, input)?;
         self.errors = Some(errors.unbind());
         let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
         let application = self.application.bind(py);
