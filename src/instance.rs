@@ -7,6 +7,7 @@ use std::io::Write;
 
 use crate::cli;
 use crate::cli::Parsed;
+use crate::config::Config;
 use crate::supervisor;
 use crate::supervisor::Interpreter;
 use crate::telemetry;
@@ -14,7 +15,7 @@ use crate::telemetry;
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
-    match cli::parse(args, |name| std::env::var_os(name)) {
+    match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
             // A reader that has gone away does not want to know.
             let _ = std::io::stdout().write_all(stdout.as_bytes());
@@ -26,7 +27,22 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             for warning in &config.warnings {
                 telemetry::warn!("{warning}");
             }
-            supervisor::run(config, interpreter).code()
+            supervisor::run(*config, interpreter, Box::new(move || reread(args.clone()))).code()
         }
+    }
+}
+
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The settings as they are now: same command line, same environment, but the file may have changed.
+fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
+    match cli::parse(args, environment) {
+        Parsed::Run(config) => Ok(*config),
+        Parsed::Exit { stderr, .. } => Err(stderr
+            .lines()
+            .map(|line| line.trim_start_matches("lurcher: ").to_owned())
+            .collect()),
     }
 }

@@ -30,7 +30,7 @@ pub const EXIT_USAGE: u8 = 64;
 #[derive(Debug)]
 pub enum Parsed {
     /// To serve.
-    Run(Config),
+    Run(Box<Config>),
     /// To say something and end.
     Exit {
         /// 0, or [`EXIT_USAGE`].
@@ -76,7 +76,7 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
         let stderr = lines(&resolved.config.warnings, "warning: ");
         return Parsed::Exit { code: 0, stdout: resolved.show(), stderr };
     }
-    Parsed::Run(resolved.config)
+    Parsed::Run(Box::new(resolved.config))
 }
 
 /// What was typed, as texts for settings.

@@ -41,7 +41,7 @@ pub struct Resolved {
 }
 
 /// An effective value.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// Of which setting.
     pub setting: &'static Setting,
@@ -77,7 +77,8 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
-    let config = Config { front_end, application, workers, limits, log, warnings };
+    let config =
+        Config { front_end, application, workers, limits, log, warnings, shown: shown.clone() };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

@@ -69,6 +69,8 @@ pub enum Command {
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
     WorkerExited(WorkerId),
+    /// What is bounded is bounded so from now on.
+    Limits(Limits),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
     /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
@@ -247,6 +249,7 @@ impl Body {
                     }
                 }
             }
+            Command::Limits(limits) => self.core.set_limits(limits),
             Command::Leave => self.leave(now),
             Command::GiveUp => {
                 self.leave(now);

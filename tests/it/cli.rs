@@ -48,7 +48,7 @@ fn args(line: &str) -> Vec<OsString> {
 
 fn run(line: &str) -> Config {
     match parse_in(args(&format!("{NEEDED} {line}")), &World::default()) {
-        Parsed::Run(config) => config,
+        Parsed::Run(config) => *config,
         Parsed::Exit { stderr, .. } => panic!("{line}: {stderr}"),
     }
 }

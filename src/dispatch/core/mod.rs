@@ -170,6 +170,11 @@ impl Core {
         }
     }
 
+    /// Other limits hold from now on. What is beyond a smaller one already stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         self.counters
