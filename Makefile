@@ -18,6 +18,8 @@ APP ?= hello:application
 ARGS ?=
 # `make run ONCE=--once` ends by itself after the first answer.
 ONCE ?=
+# Tests at the same time. Each has its own processes, ports and directory, and mostly waits.
+PYTEST_JOBS ?= 4
 # More words for pytest in `make test-python`, such as PYTEST_ARGS='-k restart'.
 PYTEST_ARGS ?=
 # Seconds for each fuzz target, and for each load of `make load`.
@@ -57,14 +59,14 @@ test-rust: build-tools $(VENV_READY) ## Run the Rust tests only
 .PHONY: test-python
 test-python: build-tools run-tools test-tools dev ## Run the pytest tests only (PYTEST_ARGS='-k word')
 	@printf '\n== %s\n' 'pytest: the installed command end to end, behind the real Mongrel2'
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest -n $(PYTEST_JOBS) $(PYTEST_ARGS)
 
 # Which of the versions found, and words for pytest: make test-versions VERSIONS=--ends PYTEST_ARGS='-k input'.
 VERSIONS ?=
 
 .PHONY: test-versions
 test-versions: build-tools run-tools test-tools ## Run the tests that Python can make a difference to with each CPython found, from 3.10 on
-	$(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
+	PYTEST_ADDOPTS='-n $(PYTEST_JOBS)' $(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
 
 .PHONY: test-suites
 test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest, Django, Werkzeug

@@ -6,7 +6,9 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use crate::cli;
+use crate::cli::Order;
 use crate::cli::Parsed;
+use crate::cli::Verb;
 use crate::config::Config;
 use crate::supervisor;
 use crate::supervisor::Interpreter;
@@ -17,11 +19,12 @@ use crate::telemetry;
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
     match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
+            say(&stdout);
             // A reader that has gone away does not want to know.
-            let _ = std::io::stdout().write_all(stdout.as_bytes());
             let _ = std::io::stderr().write_all(stderr.as_bytes());
             code
         }
+        Parsed::Verb(order) => obey(&order),
         Parsed::Run(config) => {
             telemetry::init("lurcher", config.log.log_level);
             for warning in &config.warnings {
@@ -44,5 +47,21 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
             .lines()
             .map(|line| line.trim_start_matches("lurcher: ").to_owned())
             .collect()),
+        Parsed::Verb(_) => Err(vec!["a command, and no settings".to_owned()]),
     }
+}
+
+/// Does what a command says, and gives the exit code.
+fn obey(order: &Order) -> u8 {
+    match order.verb {
+        Verb::Version => {
+            say(&cli::version());
+            0
+        }
+    }
+}
+
+fn say(text: &str) {
+    // A reader that has gone away does not want to know.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -10,6 +10,7 @@
 //! * [`wsgi`] what PEP 3333 asks, without Python
 //! * [`transport`] a link's two `ZeroMQ` sockets
 //! * [`dispatch`] the event loop between links and workers
+//! * [`system`] a process among others: pid file, user and group
 //! * [`supervisor`] worker processes, signals, the end
 //! * [`worker`] the worker process, but for Python
 //! * `python` what Python sees
@@ -25,6 +26,7 @@ pub mod proto;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod supervisor;
+pub mod system;
 pub mod telemetry;
 pub mod transport;
 pub mod worker;

@@ -13,6 +13,7 @@ use clap::error::ContextKind;
 use clap::error::ContextValue;
 use clap::error::ErrorKind;
 
+use super::verbs;
 use super::wsgid;
 use crate::config::nearest;
 use crate::config::table::Fallback;
@@ -64,18 +65,19 @@ pub(super) fn help() -> String {
     command().render_help().to_string()
 }
 
-/// Reads arguments (without the program's name), and tells what could not be understood, in one line each.
-pub(super) fn read(mut args: Vec<OsString>) -> (Typed, Vec<String>) {
+/// Reads arguments (without the program's name), and tells what could not be understood, in one line each. `known` makes
+/// what can be typed.
+pub(super) fn read(mut args: Vec<OsString>, known: impl Fn() -> Command) -> (Typed, Vec<String>) {
     let mut wrong = Vec::new();
     loop {
         let all = std::iter::once(OsString::from("lurcher")).chain(args.iter().cloned());
-        let error = match command().try_get_matches_from(all) {
+        let error = match known().try_get_matches_from(all) {
             Ok(matches) => return (Typed(matches), wrong),
             Err(error) => error,
         };
         let option = context(&error, ContextKind::InvalidArg);
         let option = option.split(" <").next().unwrap_or_default().to_owned();
-        wrong.push(describe(&error, &option));
+        wrong.push(describe(&error, &option, &known()));
         match position(&args, &option, error.kind()) {
             Some(at) => take_out(&mut args, at, error.kind()),
             // What clap does not name cannot be taken out; nothing more can be learned.
@@ -118,10 +120,9 @@ fn is_option(arg: &OsString) -> bool {
     bytes.len() > 1 && bytes.starts_with(b"-")
 }
 
-fn describe(error: &clap::Error, option: &str) -> String {
+fn describe(error: &clap::Error, option: &str, known: &Command) -> String {
     match error.kind() {
         ErrorKind::UnknownArgument => {
-            let known = command();
             let known = known
                 .get_arguments()
                 .filter(|arg| !arg.is_hide_set())
@@ -163,37 +164,17 @@ fn context(error: &clap::Error, kind: ContextKind) -> String {
     }
 }
 
-fn command() -> Command {
-    let mut command = Command::new("lurcher")
+/// What can be typed without a command.
+pub(super) fn command() -> Command {
+    let mut command = bare()
         .about(ABOUT)
+        .before_help(format!("Commands (lurcher COMMAND --help tells more):\n{}", verbs::list()))
         .after_help(AFTER)
-        .override_usage("lurcher --recv ENDPOINT --send ENDPOINT --wsgi-app APP [OPTIONS]")
-        .term_width(WIDTH)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args_override_self(true)
-        .arg(
-            Arg::new("words").num_args(0..).value_parser(clap::value_parser!(OsString)).hide(true),
-        );
-    for setting in settings() {
-        let heading = setting.group.heading();
-        command = match setting.kind {
-            Kind::Switch { off } => command
-                .arg(flag(setting.name, help_of(setting)).overrides_with(off).help_heading(heading))
-                .arg(
-                    flag(off, format!("The opposite of --{}", setting.name))
-                        .overrides_with(setting.name)
-                        .help_heading(heading),
-                ),
-            _ => command.arg(
-                valued(setting.name)
-                    .value_name(setting.metavar)
-                    .help(help_of(setting))
-                    .allow_negative_numbers(true)
-                    .help_heading(heading),
-            ),
-        };
-    }
+        .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}")
+        .override_usage(
+            "lurcher --recv ENDPOINT --send ENDPOINT --wsgi-app APP [OPTIONS]\n       lurcher COMMAND [OPTIONS]",
+        )
+        .args(settings().flat_map(options_of));
     let general = [
         flag(
             "print-config",
@@ -212,11 +193,41 @@ fn command() -> Command {
     }))
 }
 
-fn flag(name: &'static str, help: String) -> Arg {
+/// Words alone, and nothing by itself.
+pub(super) fn bare() -> Command {
+    Command::new("lurcher")
+        .term_width(WIDTH)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args_override_self(true)
+        .arg(Arg::new("words").num_args(0..).value_parser(clap::value_parser!(OsString)).hide(true))
+}
+
+/// The options of a setting.
+pub(super) fn options_of(setting: &'static Setting) -> Vec<Arg> {
+    let heading = setting.group.heading();
+    match setting.kind {
+        Kind::Switch { off } => vec![
+            flag(setting.name, help_of(setting)).overrides_with(off).help_heading(heading),
+            flag(off, format!("The opposite of --{}", setting.name))
+                .overrides_with(setting.name)
+                .help_heading(heading),
+        ],
+        _ => vec![
+            valued(setting.name)
+                .value_name(setting.metavar)
+                .help(help_of(setting))
+                .allow_negative_numbers(true)
+                .help_heading(heading),
+        ],
+    }
+}
+
+pub(super) fn flag(name: &'static str, help: String) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
-fn valued(name: &'static str) -> Arg {
+pub(super) fn valued(name: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::Append).value_parser(clap::value_parser!(OsString))
 }
 

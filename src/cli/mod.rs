@@ -3,10 +3,14 @@
 //! [`parse`] is a function of its arguments and of [`Surroundings`]: it opens nothing but the settings file, prints nothing
 //! and never ends the process. Flags are made from the table in `config`; this is the only place that knows clap.
 //!
+//! A first word without dashes is a command; [`verbs`] has the table of them, and what is typed with one comes out as an
+//! [`Order`].
+//!
 //! All that is wrong is reported together, one line each, and with exit code 64. It refuses to guess: an option that is cut
 //! short, or a command of wsgid's, is named with what to use instead.
 
 mod command;
+mod verbs;
 mod wsgid;
 
 use std::ffi::OsString;
@@ -23,6 +27,9 @@ use crate::config::table::Key;
 use crate::config::table::Kind;
 use crate::config::table::settings;
 
+pub use verbs::Order;
+pub use verbs::Verb;
+
 /// `EX_USAGE` of sysexits.h: options or settings are wrong.
 pub const EXIT_USAGE: u8 = 64;
 
@@ -31,6 +38,8 @@ pub const EXIT_USAGE: u8 = 64;
 pub enum Parsed {
     /// To serve.
     Run(Box<Config>),
+    /// To do what a command says.
+    Verb(Order),
     /// To say something and end.
     Exit {
         /// 0, or [`EXIT_USAGE`].
@@ -49,15 +58,29 @@ pub fn parse(args: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) -> Par
 
 /// [`parse`] in a world of one's choice.
 pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
-    let (typed, mut wrong) = command::read(args);
+    if let Some(word) = args.first().map(|word| word.to_string_lossy().into_owned()) {
+        match verbs::read(&word, args[1..].to_vec()) {
+            verbs::Read::None => {}
+            verbs::Read::Say(text) => return said(text),
+            verbs::Read::Wrong(wrong) => return refused(&wrong, false, &[]),
+            verbs::Read::Order(order) => return Parsed::Verb(order),
+        }
+    }
+    let first_is_word = args.first().is_some_and(|first| !first.to_string_lossy().starts_with('-'));
+    let (typed, mut wrong) = command::read(args, command::command);
     if typed.is_set("help") {
         return said(command::help());
     }
     if typed.is_set("version") {
-        return said(format!("lurcher {}\n", env!("CARGO_PKG_VERSION")));
+        return said(version());
     }
     let words = typed.values("words");
-    wrong.extend(words.iter().map(|word| wsgid::about_word(&word.to_string_lossy())));
+    wrong.extend(
+        words
+            .iter()
+            .enumerate()
+            .map(|(at, word)| about_word(&word.to_string_lossy(), at == 0 && first_is_word)),
+    );
     let not_here = wsgid::REFUSED.iter().filter(|option| typed.is_set(option.name));
     wrong.extend(not_here.map(|option| format!("--{}: {}", option.name, option.instead)));
     let sources = sources(&typed);
@@ -77,6 +100,21 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
         return Parsed::Exit { code: 0, stdout: resolved.show(), stderr };
     }
     Parsed::Run(Box::new(resolved.config))
+}
+
+/// What to say about a word that is no option.
+fn about_word(word: &str, is_first: bool) -> String {
+    match wsgid::about_word(word) {
+        Some(text) => text,
+        None if is_first => verbs::unknown(word),
+        None if verbs::exists(word) => format!("{word}: a command must be the first word"),
+        None => format!("{word:?} stands alone: lurcher takes options and their values only"),
+    }
+}
+
+/// What `--version` prints.
+pub fn version() -> String {
+    format!("lurcher {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// What was typed, as texts for settings.

@@ -71,13 +71,10 @@ static COMMANDS: [(&str, &str); 6] = [
     ("start", "leave the word out; lurcher starts with its options alone"),
 ];
 
-/// What to say about a word that is no option.
-pub(super) fn about_word(word: &str) -> String {
-    let command = COMMANDS.iter().find(|(command, _)| *command == word);
-    command.map_or_else(
-        || format!("{word:?} stands alone: lurcher takes options and their values only"),
-        |(_, instead)| format!("there is no command {word}: {instead}"),
-    )
+/// What to say about a word that is a command of wsgid's.
+pub(super) fn about_word(word: &str) -> Option<String> {
+    let (_, instead) = COMMANDS.iter().find(|(command, _)| *command == word)?;
+    Some(format!("there is no command {word}: {instead}"))
 }
 
 /// The part of `docs/settings.md` about wsgid.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::EndpointError;
 use super::source::Origin;
 use super::table::Setting;
+use super::value::show_size;
 
 /// One thing that is wrong, and where.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +113,19 @@ pub enum Problem {
     /// No duration within the limits.
     #[error("{0:?} is no time from 0 to 24h, as 30 or 30s, 500ms, 2m")]
     Duration(String),
+    /// No size within the limits.
+    #[error(
+        "{text:?} is no size from {} to {}, as 65536, 64K, 10M or 1G (powers of 1024)",
+        show_size(*.min), show_size(*.max)
+    )]
+    Size {
+        /// What was given.
+        text: String,
+        /// The least, in bytes.
+        min: u64,
+        /// The greatest, in bytes.
+        max: u64,
+    },
     /// None of the words.
     #[error("{text:?} is none of {}", words.join(", "))]
     Choice {
@@ -148,9 +162,33 @@ pub enum Problem {
     /// A directory that is not there.
     #[error("{0:?} is not a directory")]
     NoDirectory(String),
+    /// The system knows no such user.
+    #[error("there is no user {0:?}")]
+    NoUser(String),
+    /// The system knows no such group.
+    #[error("there is no group {0:?}")]
+    NoGroup(String),
+    /// A user that is a number, of which the system knows no group.
+    #[error("the system has no entry for user {0}, so --group must say which group to become")]
+    GroupNeeded(u32),
+    /// Only root can become somebody else.
+    #[error("only root can become another user or group; this is user {0}")]
+    NotRoot(u32),
+    /// The list of users and groups cannot be read.
+    #[error("the system's list of users and groups cannot be read: {0}")]
+    Accounts(String),
+    /// No mask of file modes.
+    #[error("{0:?} is no umask in octal from 000 to 777, as 022")]
+    Umask(String),
     /// The current directory is needed, and cannot be told.
     #[error("{0:?}: the current directory cannot be told; give an absolute path")]
     NoCurrent(String),
+}
+
+impl Problem {
+    pub(super) fn accounts(error: &std::io::Error) -> Self {
+        Self::Accounts(error.to_string())
+    }
 }
 
 /// All that is wrong with the settings.

@@ -76,13 +76,14 @@ fn put_links(path: &Path, value: Value, sources: &mut Sources, faults: &mut Vec<
 fn to_text(kind: Kind, value: Value) -> Result<String, Problem> {
     let wanted = match (kind, value) {
         (_, Value::String(text)) => return Ok(text),
-        (Kind::Count { .. } | Kind::Duration, Value::Integer(number)) => {
+        (Kind::Count { .. } | Kind::Duration | Kind::Size { .. }, Value::Integer(number)) => {
             return Ok(number.to_string());
         }
         (Kind::Duration, Value::Float(number)) => return Ok(number.to_string()),
         (Kind::Switch { .. }, Value::Boolean(value)) => return Ok(value.to_string()),
         (Kind::Count { .. }, value) => ("a whole number", value),
         (Kind::Duration, value) => ("a number of seconds or a text as \"2m\"", value),
+        (Kind::Size { .. }, value) => ("a number of bytes or a text as \"10M\"", value),
         (Kind::Switch { .. }, value) => ("true or false", value),
         (Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Endpoints, value) => ("a text", value),
     };

@@ -30,6 +30,8 @@ impl Config {
         self.application = new.application;
         self.workers = new.workers;
         self.limits = new.limits;
+        self.timeouts = new.timeouts;
+        self.uploads = new.uploads;
         self.log.log_level = new.log.log_level;
     }
 }

@@ -38,12 +38,17 @@ pub use group::application::Application;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
+pub use group::process::Identity;
+pub use group::process::Process;
+pub use group::timeouts::Timeouts;
+pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
 pub use resolve::Resolved;
 pub use resolve::Shown;
 pub use resolve::resolve;
 pub use show::reference;
+pub use source::Account;
 pub use source::Origin;
 pub use source::Sources;
 pub use source::Surroundings;
@@ -60,8 +65,14 @@ pub struct Config {
     pub workers: Workers,
     /// What is bounded.
     pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What is accepted as the body of a request.
+    pub uploads: Uploads,
     /// What is written down.
     pub log: Log,
+    /// How it lives with the rest of its system.
+    pub process: Process,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
     /// Each setting but links as it would stand in the file, to tell what has changed.

@@ -100,6 +100,15 @@ impl<W: Surroundings> Reader<'_, W> {
         )
     }
 
+    pub(super) fn size(&mut self, key: Key) -> Option<u64> {
+        let Kind::Size { min, max } = Setting::of(key).kind else { return None };
+        self.get(
+            key,
+            |_, text| value::size(text, min, max),
+            |bytes| quoted(&value::show_size(*bytes)),
+        )
+    }
+
     pub(super) fn path(&self, text: &str) -> Result<PathBuf, Problem> {
         path(self.world, text)
     }
@@ -189,6 +198,13 @@ impl<W: Surroundings> Reader<'_, W> {
 
     fn fault(&mut self, origin: &Origin, problem: Problem) {
         self.faults.push(Fault::Value { origin: origin.clone(), problem });
+    }
+
+    /// A fault of a value that is only wrong beside others.
+    pub(super) fn fault_at(&mut self, key: Key, problem: Problem) {
+        let shown = self.shown.iter().find(|shown| shown.setting.key == key);
+        let origin = shown.map_or(Origin::Default, |shown| shown.origin.clone());
+        self.fault(&origin, problem);
     }
 
     pub(super) fn warn(&mut self, warning: String) {

@@ -14,6 +14,9 @@ use super::group::application::Application;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
+use super::group::process::Process;
+use super::group::timeouts::Timeouts;
+use super::group::uploads::Uploads;
 use super::group::workers::Workers;
 use super::reader;
 use super::reader::Reader;
@@ -64,21 +67,41 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
     let limits = Limits::read(&mut reader);
+    let timeouts = Timeouts::read(&mut reader);
+    let uploads = Uploads::read(&mut reader);
     let log = Log::read(&mut reader);
+    let process = Process::read(&mut reader);
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
     }
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
-    let (Some(application), Some(workers), Some(limits), Some(log), true) =
-        (application, workers, limits, log, faults.is_empty())
+    let (
+        Some(application),
+        Some(workers),
+        Some(limits),
+        Some(timeouts),
+        Some(uploads),
+        Some(log),
+        true,
+    ) = (application, workers, limits, timeouts, uploads, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
     let link_origins = links.into_iter().map(|(_, origins)| origins).collect();
-    let config =
-        Config { front_end, application, workers, limits, log, warnings, shown: shown.clone() };
+    let config = Config {
+        front_end,
+        application,
+        workers,
+        limits,
+        timeouts,
+        uploads,
+        log,
+        process,
+        warnings,
+        shown: shown.clone(),
+    };
     Ok(Resolved { config, shown, link_origins, file })
 }
 

@@ -134,6 +134,7 @@ const fn file_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Count { .. } => "a whole number",
         Kind::Duration => "a number of seconds or a text",
+        Kind::Size { .. } => "a number of bytes or a text",
         Kind::Switch { .. } => "`true` or `false`",
         Kind::Endpoints | Kind::Text | Kind::Path | Kind::Choice(_) => "a text",
     }

@@ -9,6 +9,11 @@ use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 
+use nix::unistd::Gid;
+use nix::unistd::Group;
+use nix::unistd::Uid;
+use nix::unistd::User;
+
 use super::table::Key;
 use super::table::Setting;
 
@@ -22,6 +27,37 @@ pub trait Surroundings {
     fn is_dir(&self, path: &Path) -> bool;
     /// The current directory.
     fn current_dir(&self) -> io::Result<PathBuf>;
+    /// The user of this name or number, as the system's list has it.
+    fn account(&self, _name: &str) -> io::Result<Option<Account>> {
+        Ok(None)
+    }
+    /// The number of the group of this name, as the system's list has it.
+    fn group(&self, _name: &str) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
+    /// User and group of this process.
+    fn identity(&self) -> (u32, u32) {
+        (0, 0)
+    }
+}
+
+/// A user, as the system's list has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub uid: u32,
+    /// The number of its group.
+    pub gid: u32,
+    /// Its home directory.
+    pub home: PathBuf,
+}
+
+impl From<User> for Account {
+    fn from(user: User) -> Self {
+        Self { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw(), home: user.dir }
+    }
 }
 
 /// The world as it is, with the environment of one's choice.
@@ -52,6 +88,23 @@ impl<E: Fn(&str) -> Option<OsString>> Surroundings for System<E> {
 
     fn current_dir(&self) -> io::Result<PathBuf> {
         std::env::current_dir()
+    }
+
+    fn account(&self, name: &str) -> io::Result<Option<Account>> {
+        let by_name = User::from_name(name)?;
+        let found = match (by_name, name.parse()) {
+            (None, Ok(uid)) => User::from_uid(Uid::from_raw(uid))?,
+            (by_name, _) => by_name,
+        };
+        Ok(found.map(Account::from))
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<u32>> {
+        Ok(Group::from_name(name)?.map(|group| group.gid.as_raw()))
+    }
+
+    fn identity(&self) -> (u32, u32) {
+        (Uid::effective().as_raw(), Gid::effective().as_raw())
     }
 }
 

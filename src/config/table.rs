@@ -26,8 +26,15 @@ pub enum Key {
     ReloadSurge,
     QueueLimit,
     GracefulTimeout,
+    QueueTimeout,
+    MaxBody,
     AccessLog,
     LogLevel,
+    PidFile,
+    User,
+    Group,
+    Umask,
+    Chdir,
     Config,
 }
 
@@ -49,6 +56,13 @@ pub enum Kind {
     },
     /// A number of seconds, or with a unit.
     Duration,
+    /// A number of bytes, or with a unit: `K`, `M` and `G` are powers of 1024.
+    Size {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
     /// On or off. As a flag it takes no value, and has another one for the opposite.
     Switch {
         /// The flag that switches it off, without the dashes.
@@ -66,14 +80,24 @@ pub enum Group {
     Application,
     Workers,
     Limits,
+    Uploads,
     Log,
+    Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 6] =
-        [Self::FrontEnd, Self::Application, Self::Workers, Self::Limits, Self::Log, Self::General];
+    pub const ALL: [Self; 8] = [
+        Self::FrontEnd,
+        Self::Application,
+        Self::Workers,
+        Self::Limits,
+        Self::Uploads,
+        Self::Log,
+        Self::Process,
+        Self::General,
+    ];
 
     /// What stands over its settings.
     pub const fn heading(self) -> &'static str {
@@ -82,7 +106,9 @@ impl Group {
             Self::Application => "Application",
             Self::Workers => "Workers",
             Self::Limits => "Limits",
+            Self::Uploads => "Uploads",
             Self::Log => "Log",
+            Self::Process => "Process",
             Self::General => "General",
         }
     }
@@ -138,7 +164,7 @@ impl Setting {
     /// Whether a reload applies a change of it; else the change waits for a restart.
     pub fn is_live(&self) -> bool {
         match self.group {
-            Group::Application | Group::Workers | Group::Limits => true,
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
             _ => matches!(self.key, Key::LogLevel | Key::Config),
         }
     }
@@ -152,12 +178,15 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 6] = [
+const ROWS: [&[Setting]; 9] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
+    group::timeouts::ROWS,
+    group::uploads::ROWS,
     group::log::ROWS,
+    group::process::ROWS,
     group::general::ROWS,
 ];
 

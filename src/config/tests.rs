@@ -15,6 +15,7 @@ use super::*;
 struct World {
     variables: BTreeMap<&'static str, &'static str>,
     files: BTreeMap<&'static str, String>,
+    uid: u32,
 }
 
 impl World {
@@ -43,6 +44,20 @@ impl Surroundings for World {
 
     fn current_dir(&self) -> io::Result<PathBuf> {
         Ok("/here".into())
+    }
+
+    fn account(&self, name: &str) -> io::Result<Option<Account>> {
+        let shop =
+            || Account { name: "shop".into(), uid: 1000, gid: 100, home: "/srv/shop".into() };
+        Ok(matches!(name, "shop" | "1000").then(shop))
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<u32>> {
+        Ok((name == "www").then_some(33))
+    }
+
+    fn identity(&self) -> (u32, u32) {
+        (self.uid, if self.uid == 1000 { 100 } else { self.uid })
     }
 }
 
@@ -95,7 +110,10 @@ fn defaults_hold_when_only_the_needed_is_given() {
             reload_surge: 1,
         },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
+        uploads: Uploads { max_body: Some(1 << 30) },
         log: Log { access_log: None, log_level: Level::Info },
+        process: Process::default(),
         warnings: Vec::new(),
         shown: config.shown.clone(),
     };
@@ -295,6 +313,7 @@ fn a_file_that_is_named_must_be_there() {
         ]
         .into(),
         variables: [("LURCHER_CONFIG", path)].into(),
+        uid: 0,
     };
     let from_variable = resolved(&named("/etc/l.toml"), &[]);
     assert_eq!(from_variable.config.workers.threads, 7);
@@ -366,4 +385,47 @@ fn half_a_link_in_the_file_is_one_fault() {
         faults[0].to_string(),
         "lurcher.toml: send of link 1 is missing; a [[link]] has recv and send"
     );
+}
+
+#[test]
+fn whom_to_become_is_asked_of_the_system() {
+    let whom = |user: &str, group: &str| {
+        let given = [(Key::User, "user", user), (Key::Group, "group", group)];
+        let given: Vec<_> = given.into_iter().filter(|given| !given.2.is_empty()).collect();
+        let identity = resolved(&World::default(), &given).config.process.identity;
+        identity.map(|who| (who.uid, who.gid, who.account.map(|account| account.name)))
+    };
+    let shop = Some("shop".to_owned());
+    for (user, group, who) in [
+        ("", "", None),
+        ("shop", "", Some((Some(1000), 100, shop.clone()))),
+        ("1000", "", Some((Some(1000), 100, shop.clone()))),
+        ("shop", "www", Some((Some(1000), 33, shop))),
+        ("77", "88", Some((Some(77), 88, None))),
+        ("", "www", Some((None, 33, None))),
+        ("0", "0", None),
+    ] {
+        assert_eq!(whom(user, group), who, "{user:?} {group:?}");
+    }
+}
+
+#[test]
+fn who_cannot_be_become_is_refused_by_name() {
+    let refused = |uid: u32, name: &'static str, text: &str| {
+        let key = if name == "user" { Key::User } else { Key::Group };
+        faults(&World { uid, ..World::default() }, &[(key, name, text)])
+    };
+    assert_eq!(refused(0, "user", "shpo"), ["--user: there is no user \"shpo\""]);
+    assert_eq!(refused(0, "group", "shpo"), ["--group: there is no group \"shpo\""]);
+    assert_eq!(
+        refused(0, "user", "77"),
+        ["--user: the system has no entry for user 77, so --group must say which group to become"]
+    );
+    for (name, text) in [("user", "shop"), ("group", "www")] {
+        let fault = format!("--{name}: only root can become another user or group; this is user 5");
+        assert_eq!(refused(5, name, text), [fault]);
+    }
+    let same = [(Key::User, "user", "shop")];
+    let already = World { uid: 1000, ..World::default() };
+    assert_eq!(resolved(&already, &same).config.process.identity, None, "nothing to be done");
 }

@@ -61,6 +61,33 @@ pub(super) fn show_duration(duration: Duration) -> String {
     }
 }
 
+/// `65536`, `64K`, `10M`, `1G`, and the same with `iB`: bytes, the units powers of 1024. `MB` is refused: it is a million
+/// bytes to some and 1048576 to others.
+pub(super) fn size(text: &str, min: u64, max: u64) -> Result<u64, Problem> {
+    let wrong = || Problem::Size { text: text.to_owned(), min, max };
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit.to_ascii_lowercase().trim_start_matches(' ') {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        _ => return Err(wrong()),
+    };
+    let plain = (number == "0" || !number.starts_with('0')) && !unit.ends_with(' ');
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+    if plain && (min..=max).contains(&bytes) { Ok(bytes) } else { Err(wrong()) }
+}
+
+/// A size in the shortest form that [`size`] reads back as it is.
+pub(super) fn show_size(bytes: u64) -> String {
+    let unit = [(30, "G"), (20, "M"), (10, "K")]
+        .into_iter()
+        .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
 /// One of some words, exactly.
 pub(super) fn choice<'a>(text: &str, words: &'static [&'static str]) -> Result<&'a str, Problem> {
     match words.iter().find(|word| **word == text) {
@@ -76,6 +103,16 @@ pub(super) fn text(text: &str) -> Result<String, Problem> {
         "" => Err(Problem::Empty),
         _ if text.chars().any(char::is_control) => Err(Problem::Control),
         _ => Ok(text.to_owned()),
+    }
+}
+
+/// Bits of a file mode, in octal: `022`, `27`, `0o077`.
+pub(super) fn umask(text: &str) -> Result<u32, Problem> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let octal = !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0'..=b'7'));
+    match u32::from_str_radix(digits, 8) {
+        Ok(mask) if octal && mask <= 0o777 => Ok(mask),
+        _ => Err(Problem::Umask(text.to_owned())),
     }
 }
 
@@ -183,6 +220,63 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_is_octal() {
+        for (text, mask) in [("022", 0o22), ("27", 0o27), ("0", 0), ("0o077", 0o77), ("777", 0o777)]
+        {
+            assert_eq!(umask(text), Ok(mask), "{text}");
+        }
+        for text in ["", "028", "1000", "-1", "+7", "0x1f", "u=rwx", " 22", "0o"] {
+            assert_eq!(umask(text), Err(Problem::Umask(text.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let most = 1 << 40;
+        for (text, bytes) in [
+            ("0", 0),
+            ("65536", 65_536),
+            ("5B", 5),
+            ("64K", 65_536),
+            ("64k", 65_536),
+            ("64 KiB", 65_536),
+            ("10M", 10_485_760),
+            ("10mib", 10_485_760),
+            ("1G", 1_073_741_824),
+            ("1024GiB", most),
+        ] {
+            assert_eq!(size(text, 0, most), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "M",
+            "-1",
+            "+1",
+            "1.5G",
+            "10MB",
+            "1T",
+            "010",
+            "0x10",
+            "1e3",
+            " 1",
+            "1 ",
+            "1M1",
+            "1025G",
+            "18446744073709551615G",
+            "99999999999999999999",
+        ] {
+            let problem = size(text, 0, most).unwrap_err();
+            assert_eq!(
+                problem.to_string(),
+                format!(
+                    "{text:?} is no size from 0 to 1024G, as 65536, 64K, 10M or 1G (powers of 1024)"
+                )
+            );
+        }
+        assert!(size("1023", 1024, 4096).is_err() && size("1K", 1024, 4096).is_ok());
+    }
+
+    #[test]
     fn a_mount_point_is_a_plain_path() {
         for text in ["", "/a", "/a/b", "/caf\u{e9}", "/a.b/..c"] {
             assert_eq!(script_name(text).as_deref(), Ok(text));
@@ -222,6 +316,11 @@ mod tests {
         fn a_shown_duration_is_read_back(ms in 0u64..=86_400_000) {
             let value = Duration::from_millis(ms);
             prop_assert_eq!(duration(&show_duration(value)), Ok(value));
+        }
+
+        #[test]
+        fn a_shown_size_is_read_back(bytes: u64) {
+            prop_assert_eq!(size(&show_size(bytes), 0, u64::MAX), Ok(bytes));
         }
     }
 }

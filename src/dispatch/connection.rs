@@ -27,10 +27,24 @@ pub(crate) struct Waiting {
     pub(crate) message: Message,
     /// When it was received.
     pub(crate) received: Instant,
+    /// When it came to the head of its line, if it has: from then on it waits for a slot.
+    pub(crate) since: Option<Instant>,
     /// The file that is its body.
     pub(crate) upload: Option<Upload>,
     /// Answer it with this instead of letting a worker run it.
     pub(crate) refuse: Option<Refusal>,
+}
+
+impl Waiting {
+    /// What has come in just now.
+    pub(crate) fn new(
+        message: Message,
+        now: Instant,
+        upload: Option<Upload>,
+        refuse: Option<Refusal>,
+    ) -> Waiting {
+        Waiting { message, received: now, since: None, upload, refuse }
+    }
 }
 
 /// What goes out next to a connection.
@@ -137,6 +151,11 @@ impl Connection {
         let given_up = self.line.len();
         self.line.clear();
         given_up
+    }
+
+    /// Whether nothing that comes now will be run: a refusal is in line, and closes the connection.
+    pub(crate) fn will_close(&self) -> bool {
+        self.closing || self.line.iter().any(|item| item.refuse.is_some())
     }
 
     /// What may go out now. Call [`Connection::taken`] when it has, and ask again.

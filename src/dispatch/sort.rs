@@ -28,6 +28,8 @@ pub(crate) enum Sorted {
         file: Option<Vec<u8>>,
         /// The front end writes to this file what nobody will read.
         spoilt: Option<Vec<u8>>,
+        /// Bytes of the body that the message has.
+        inline: usize,
     },
     /// A body begins to be written to this file; its request follows when it is complete.
     Upload {
@@ -37,6 +39,8 @@ pub(crate) enum Sorted {
         conn: ConnId,
         /// The file, as the front end calls it.
         file: Vec<u8>,
+        /// How long the body is going to be; unknown if it comes in chunks.
+        announced: Option<u64>,
     },
     /// News of a connection. Never answered: a reply to a disconnect begets another disconnect, endlessly.
     Event(ConnId, Event),
@@ -73,6 +77,7 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
             credits: None,
             file: None,
             spoilt: None,
+            inline: envelope.body.len(),
         });
     }
     let headers = envelope.headers()?;
@@ -85,7 +90,10 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         Message::Http => None,
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
         Message::UploadStart | Message::UploadDone => match upload::news(&envelope, &headers) {
-            upload::News::Begins(file) => return Ok(Sorted::Upload { sender, conn, file }),
+            upload::News::Begins(file) => {
+                let announced = upload::announced(&headers);
+                return Ok(Sorted::Upload { sender, conn, file, announced });
+            }
             upload::News::Complete(path) => {
                 file = Some(path);
                 None
@@ -103,5 +111,5 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         Message::XmlSocket => Some(Refusal::XmlSocket),
         Message::StreamPart | Message::WebSocketFrame => return Ok(Sorted::Ignored),
     };
-    Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt })
+    Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt, inline: envelope.body.len() })
 }

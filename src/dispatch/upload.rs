@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::http::head::decimal;
 use crate::proto::headers::Headers;
+
 use crate::proto::request::Envelope;
 use crate::proto::request::UPLOAD_START;
 use crate::proto::request::UploadPaths;
@@ -55,15 +57,16 @@ pub(crate) fn news(envelope: &Envelope<'_>, headers: &Headers<'_>) -> News {
 /// Whether Mongrel2 would put such a body into a file. A body that it announces and does not carry is in a file, whatever
 /// `limits.content_length` says; Mongrel2 goes by the first value and takes it if it is a number.
 fn is_large(headers: &Headers<'_>) -> bool {
-    if let Some(length) = headers.get(b"content-length") {
-        let text = length.first();
-        let number =
-            std::str::from_utf8(text).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
-        return number
-            .and_then(|t| t.parse::<u64>().ok())
-            .is_some_and(|n| (1..=LONGEST).contains(&n));
+    if headers.get(b"content-length").is_some() {
+        return announced(headers).is_some_and(|n| (1..=LONGEST).contains(&n));
     }
     headers.get(b"transfer-encoding").is_some_and(|coding| coding.first() == b"chunked")
+}
+
+/// The length of a body as Mongrel2 reads it from the first Content-Length. None for a chunked body, and for what no
+/// sane client sends.
+pub(crate) fn announced(headers: &Headers<'_>) -> Option<u64> {
+    decimal(headers.get(b"content-length")?.first())
 }
 
 /// The file of one body. It is removed when this is dropped: after the answer, or when it has become clear that there will
@@ -88,6 +91,11 @@ impl Upload {
     /// Whether the front end calls it so.
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         self.name == name
+    }
+
+    /// How long the file is; 0 if it is not there.
+    pub(crate) fn size(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
     /// The path, for the worker.

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::SERVER;
 use super::date;
+use super::field::is_hop_by_hop;
 use super::framing::Connection;
 use super::framing::Decision;
 use super::framing::LengthHeader;
@@ -197,20 +198,13 @@ fn special(name: &[u8]) -> Special {
         6 if is("server") => Special::Server,
         10 if is("connection") => Special::Connection,
         14 if is("content-length") => Special::Length,
-        2 if is("te") => Special::HopByHop,
-        7 if is("trailer") || is("upgrade") => Special::HopByHop,
-        8 if is("trailers") => Special::HopByHop,
-        10 if is("keep-alive") => Special::HopByHop,
-        16 if is("proxy-connection") => Special::HopByHop,
-        17 if is("transfer-encoding") => Special::HopByHop,
-        18 if is("proxy-authenticate") => Special::HopByHop,
-        19 if is("proxy-authorization") => Special::HopByHop,
+        _ if is_hop_by_hop(name) => Special::HopByHop,
         _ => Special::No,
     }
 }
 
 /// True of a control character other than TAB: those never go into a head.
-fn has_control(text: &[u8]) -> bool {
+pub(super) fn has_control(text: &[u8]) -> bool {
     text.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f)
 }
 

@@ -12,6 +12,7 @@ use super::run::Phase;
 use super::run::Supervisor;
 use super::watch::count;
 use crate::config::Config;
+use crate::dispatch::Bounds;
 use crate::dispatch::Command;
 use crate::dispatch::WorkerId;
 use crate::telemetry;
@@ -122,7 +123,8 @@ impl Supervisor {
             }
             self.config.adopt(new);
             telemetry::set_level(self.config.log.log_level);
-            self.dispatcher.tell(Command::Limits(self.config.limits.clone()));
+            let Config { limits, timeouts, uploads, .. } = self.config.clone();
+            self.dispatcher.tell(Command::Bounds(Box::new(Bounds { limits, timeouts, uploads })));
         }
     }
 

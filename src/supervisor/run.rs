@@ -9,6 +9,8 @@ use std::time::Instant;
 use crossbeam_channel::Receiver;
 use crossbeam_channel::Sender;
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::sys::stat::umask;
 use signal_hook::consts::SIGCHLD;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
@@ -26,12 +28,15 @@ use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
 use crate::config::Config;
+use crate::config::Process;
 use crate::dispatch::Command;
 use crate::dispatch::Counters;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::WorkerId;
+use crate::system;
+use crate::system::PidFile;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 
@@ -66,6 +71,8 @@ pub(super) struct Supervisor {
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
+    /// Removed with the supervisor, after the last worker has ended.
+    _pid_file: Option<PidFile>,
 }
 
 /// Resolves the settings anew. If they are wrong it gives what is, one line each.
@@ -90,16 +97,27 @@ fn start(
     interpreter: Interpreter,
     reread: Reread,
 ) -> Result<(Supervisor, Receiver<i32>), Fault> {
+    let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
         Some(target) => Some(
             AccessLog::open(target).map_err(|e| ("cannot open the access log", e.to_string()))?,
         ),
         None => None,
     };
+    // Whatever only root can open is open by now, and there is no second thread yet.
+    if let Some(identity) = &config.process.identity {
+        system::become_identity(identity)
+            .map_err(|e| ("cannot become another user", e.to_string()))?;
+    }
     let signals = listen().map_err(|e| ("cannot listen to signals", e.to_string()))?;
     let (sender, news) = crossbeam_channel::unbounded();
-    let settings =
-        Settings { front_end: config.front_end.clone(), limits: config.limits.clone(), access_log };
+    let settings = Settings {
+        front_end: config.front_end.clone(),
+        limits: config.limits.clone(),
+        timeouts: config.timeouts.clone(),
+        uploads: config.uploads.clone(),
+        access_log,
+    };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
     let wanted = config.workers.workers as usize;
@@ -119,8 +137,23 @@ fn start(
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
+        _pid_file: pid_file,
     };
     Ok((supervisor, signals))
+}
+
+/// Takes the instance's place in the system.
+fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
+    if let Some(mask) = process.umask {
+        umask(Mode::from_bits_truncate(mask));
+    }
+    let Some(path) = &process.pid_file else { return Ok(None) };
+    let (pid_file, old) =
+        PidFile::take(path).map_err(|e| ("cannot have the pid file", e.to_string()))?;
+    if let Some(old) = old {
+        telemetry::info!("{}: was left behind by pid {old}; taken over", path.display());
+    }
+    Ok(Some(pid_file))
 }
 
 /// Signals as messages. The handler itself only writes to a pipe.

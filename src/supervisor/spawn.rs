@@ -11,6 +11,7 @@ use command_fds::CommandFdExt;
 use command_fds::FdMapping;
 
 use crate::bridge::Board;
+use crate::config::Process;
 
 /// Where a worker finds its bridge and its board.
 const BRIDGE_FD: i32 = 3;
@@ -34,7 +35,11 @@ pub(super) struct Started {
 }
 
 /// Starts one worker with `slots` slots.
-pub(super) fn spawn(interpreter: &Interpreter, slots: usize) -> io::Result<Started> {
+pub(super) fn spawn(
+    interpreter: &Interpreter,
+    process: &Process,
+    slots: usize,
+) -> io::Result<Started> {
     let (bridge, theirs) = UnixStream::pair()?;
     let board = Board::create(slots)?;
     let mut command = Command::new(&interpreter.executable);
@@ -44,6 +49,7 @@ pub(super) fn spawn(interpreter: &Interpreter, slots: usize) -> io::Result<Start
         "--board-fd",
         &BOARD_FD.to_string(),
     ]);
+    settle(&mut command, process);
     let mappings = vec![
         FdMapping { parent_fd: OwnedFd::from(theirs), child_fd: BRIDGE_FD },
         FdMapping { parent_fd: board.fd().try_clone_to_owned()?, child_fd: BOARD_FD },
@@ -51,4 +57,15 @@ pub(super) fn spawn(interpreter: &Interpreter, slots: usize) -> io::Result<Start
     command.fd_mappings(mappings).map_err(io::Error::other)?;
     let child = command.spawn()?;
     Ok(Started { child, bridge, board })
+}
+
+/// Puts the worker where it is to run, and tells it who it is: the environment is still that of who started the instance.
+fn settle(command: &mut Command, process: &Process) {
+    if let Some(directory) = &process.chdir {
+        command.current_dir(directory);
+    }
+    if let Some(account) = process.identity.as_ref().and_then(|identity| identity.account.as_ref())
+    {
+        command.env("HOME", &account.home).env("USER", &account.name).env("LOGNAME", &account.name);
+    }
 }

@@ -100,9 +100,9 @@ impl Supervisor {
         let (slots, patience) = (config.workers.threads as usize, config.workers.start_timeout);
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
-        let started = serde_json::to_vec(&settings)
-            .map_err(io::Error::other)
-            .and_then(|setup| Ok((setup, spawn::spawn(&self.interpreter, slots)?)));
+        let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
+            Ok((setup, spawn::spawn(&self.interpreter, &config.process, slots)?))
+        });
         match started {
             Ok((setup, started)) => {
                 let spawn::Started { child, bridge, board } = started;

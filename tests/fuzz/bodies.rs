@@ -1,9 +1,11 @@
-//! What each fuzz target does with its input: read it, and hold every promise of `proto` that can be checked then.
+//! What each fuzz target does with its input: read it, and hold every promise of `proto` and of `http`'s reader that
+//! can be checked then.
 //!
 //! The targets in `fuzz_targets/` and the replay in `tests/it` share these functions, so that a stable toolchain runs
 //! the very same checks. They assert; they never judge whether an input should have been accepted, except where
 //! another reader (`serde_json`) knows.
 
+use lurcher::http::response::{Event, ResponseError, ResponseParser};
 use lurcher::proto::headers::MAX_VALUES;
 use lurcher::proto::netstring::{self, Netstring};
 use lurcher::proto::reply::{MAX_TARGETS, put_reply_many};
@@ -165,8 +167,87 @@ pub(crate) fn reply(data: &[u8]) {
     }
 }
 
+/// Name and value.
+type Field = (Vec<u8>, Vec<u8>);
+
+/// What a response came to: heads, body, end, excess, and the fault.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    heads: Vec<(u16, Vec<Field>)>,
+    body: Vec<u8>,
+    ended: bool,
+    excess: Vec<u8>,
+    fault: Option<ResponseError>,
+}
+
+fn told<'a>(head_request: bool, pieces: impl Iterator<Item = &'a [u8]>) -> Told {
+    let mut parser = ResponseParser::new(head_request);
+    let mut told = Told::default();
+    for mut input in pieces {
+        loop {
+            match parser.next(&mut input) {
+                Ok(None) => break,
+                Ok(Some(Event::Interim | Event::Head)) => {
+                    assert!(told.body.is_empty() && !told.ended, "a head after the head");
+                    let owned = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
+                    let fields = parser.head().end_to_end().map(owned).collect();
+                    told.heads.push((parser.head().status(), fields));
+                }
+                Ok(Some(Event::Body(piece))) => {
+                    assert!(!piece.is_empty() && !told.ended);
+                    told.body.extend_from_slice(piece);
+                }
+                Ok(Some(Event::End)) => {
+                    assert!(!std::mem::replace(&mut told.ended, true), "the end comes once");
+                }
+                Ok(Some(Event::Excess(piece))) => {
+                    assert!(!piece.is_empty() && told.ended);
+                    told.excess.extend_from_slice(piece);
+                }
+                Err(error) => {
+                    told.fault = Some(error);
+                    return told;
+                }
+            }
+        }
+        assert!(input.is_empty(), "all is taken before more is asked for");
+    }
+    told.ended |= parser.close().is_ok();
+    told
+}
+
+/// The input is a handler's response: every split tells the same, and what was understood, written anew with nothing
+/// but a length, is understood in the same way.
+pub(crate) fn response(data: &[u8]) {
+    for head_request in [false, true] {
+        let whole = told(head_request, std::iter::once(data));
+        assert_eq!(told(head_request, data.chunks(1)), whole);
+        assert_eq!(told(head_request, data.chunks(7)), whole);
+        let Some((status, fields)) = whole.heads.last() else { continue };
+        if !whole.ended || head_request || *status < 200 || matches!(status, 204 | 304) {
+            continue;
+        }
+        let mut again = format!("HTTP/1.1 {status} \r\n").into_bytes();
+        let is_length = |name: &[u8]| name.eq_ignore_ascii_case(b"content-length");
+        for (name, value) in fields.iter().filter(|(name, _)| !is_length(name)) {
+            again.extend_from_slice(&[&name[..], b": ", value, b"\r\n"].concat());
+        }
+        again.extend(format!("Content-Length: {}\r\n\r\n", whole.body.len()).into_bytes());
+        again.extend_from_slice(&whole.body);
+        let second = told(false, std::iter::once(&again[..]));
+        assert_eq!((second.fault, second.ended, &second.excess), (None, true, &Vec::new()));
+        assert_eq!(second.body, whole.body);
+        let names = |fields: &[Field]| {
+            let kept = fields.iter().filter(|(name, _)| !is_length(name));
+            kept.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&second.heads[0].1), names(fields));
+    }
+}
+
 /// All of them on one input.
 pub(crate) fn run_all(data: &[u8]) {
+    response(data);
     request(data);
     headers(data);
     tnetstring(data);

@@ -30,6 +30,8 @@ def main() -> None:
         put("reply", path.stem, message)
         if path.stem.startswith("ctl-"):
             put("tnetstring", path.stem, message.split(b", ", 1)[1])
+    for path in sorted((FIXTURES.parent / "responses").glob("*.http")):
+        put("response", path.stem, path.read_bytes())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use lurcher::cli::Parsed;
+use lurcher::cli::Verb;
 use lurcher::cli::parse;
 use lurcher::cli::parse_in;
 use lurcher::config::Config;
@@ -49,7 +50,7 @@ fn args(line: &str) -> Vec<OsString> {
 fn run(line: &str) -> Config {
     match parse_in(args(&format!("{NEEDED} {line}")), &World::default()) {
         Parsed::Run(config) => *config,
-        Parsed::Exit { stderr, .. } => panic!("{line}: {stderr}"),
+        other => panic!("{line}: {other:?}"),
     }
 }
 
@@ -214,6 +215,30 @@ fn no_argument_can_forge_a_line() {
     assert!(stderr.lines().all(|line| line.starts_with("lurcher: ")), "{stderr}");
     assert!(!stderr.contains(['\x1b', '\r']) && !stderr.contains("\nlurcher: forged"), "{stderr}");
     assert!(stderr.contains("--workers: must be UTF-8 text"), "{stderr}");
+}
+
+#[test]
+fn a_command_has_its_own_words_and_options() {
+    let Parsed::Verb(order) = parse_in(args("version"), &World::default()) else { panic!() };
+    assert_eq!(order.verb, Verb::Version);
+    let help = printed("help version");
+    assert!(help.contains("Usage: lurcher version [OPTIONS]"), "{help}");
+    for line in ["version --help", "version -h", "version too many --help"] {
+        assert_eq!(printed(line), help);
+    }
+    assert_eq!(printed("help"), printed("--help"));
+    let usage = "usage: lurcher version [OPTIONS]";
+    for (line, expected) in [
+        ("version now", vec!["version: does not expect \"now\"", usage]),
+        ("version --hlep", vec!["--hlep: no such option; did you mean --help?", usage]),
+        ("version --workers 3", vec!["--workers: no such option", usage]),
+        ("verison", vec!["there is no command \"verison\"; did you mean version?"]),
+        ("help verison", vec!["there is no command \"verison\"; did you mean version?"]),
+        ("frobnicate", vec!["there is no command \"frobnicate\"; --help lists them"]),
+        ("--debug version", vec!["version: a command must be the first word"]),
+    ] {
+        assert_eq!(refused_in(args(line), &World::default()), expected, "{line}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Module, and the modules that it may name besides itself.
-const MAY_NAME: [(&str, &[&str]); 15] = [
+const MAY_NAME: [(&str, &[&str]); 16] = [
     // layer 0
     ("proto", &[]),
     ("http", &[]),
@@ -21,12 +21,13 @@ const MAY_NAME: [(&str, &[&str]); 15] = [
     // layer 2
     ("transport", &["proto", "config"]),
     ("telemetry", &["config"]),
+    ("system", &["config"]),
     // layer 3
     ("dispatch", &["proto", "http", "bridge", "transport", "config", "telemetry"]),
     ("worker", &["proto", "http", "bridge", "wsgi", "config", "telemetry"]),
     ("front", &["proto", "http", "config", "telemetry"]),
     // layer 4
-    ("supervisor", &["dispatch", "bridge", "config", "telemetry"]),
+    ("supervisor", &["dispatch", "bridge", "config", "telemetry", "system"]),
     ("admin", &["dispatch", "config", "telemetry"]),
     // layer 5
     ("instance", &["cli", "config", "supervisor", "telemetry"]),

@@ -97,7 +97,8 @@ def test_two_side_by_side_take_different_ports(tmp_path: Path) -> None:
     two = Example(tmp_path / "b")
     second = two.wait_for_url()
     assert first != second
-    assert f"port {first} is taken, using {second} instead" in two.said()
+    # The first may have had to give way too, if another example runs on this machine.
+    assert second == 6767 or re.search(rf"port \d+ is taken, using {second} instead", two.said())
     for example in (one, two):
         os.killpg(example.process.pid, signal.SIGINT)
         example.assert_ended(0)

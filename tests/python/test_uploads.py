@@ -115,6 +115,31 @@ def test_forged_headers_name_no_file(front: FrontEnd, lurcher: Lurcher) -> None:
     no_file_is_left(front)
 
 
+def test_a_body_over_the_limit_is_refused_early(stage: Stage, front: FrontEnd) -> None:
+    uploads(front).mkdir(exist_ok=True)
+    options = [*front.options, "--mongrel2-chroot", str(front.directory)]
+    lurcher = stage.lurcher(*options, "--max-body", "100K")
+    with Client(front.port) as client:
+        for body in (b"x" * 20_000, b"x" * 102_400):
+            assert client.ask("POST", "/echo", body=body).body == body
+        client.send_request("POST", "/echo", CHUNKED)
+        client.send(chunks(b"x" * 102_400, 50_000))
+        assert client.response("POST").body == b"x" * 102_400
+        # Refused when it is announced: the client has not sent a byte of it.
+        client.send(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 102401\r\n\r\n")
+        response = client.response("POST")
+        assert (response.status, response.header("Connection")) == (413, "close")
+        client.assert_closed()
+    # Chunks are counted when all are there.
+    with Client(front.port) as client:
+        client.send_request("POST", "/echo", CHUNKED)
+        client.send(chunks(b"x" * 102_401, 50_000))
+        assert client.response("POST").status == 413
+        client.assert_closed()
+    no_file_is_left(front)
+    assert "not touched" not in lurcher.err()
+
+
 def test_a_wrong_chroot_is_told(stage: Stage, front: FrontEnd) -> None:
     uploads(front).mkdir(exist_ok=True)
     lurcher = stage.lurcher(*front.options, "--mongrel2-chroot", str(stage.directory))

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Core;
+use super::Fate;
 use super::Key;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
@@ -25,8 +26,9 @@ use crate::transport::Message;
 impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
+        self.counters.bytes_in += message.len() as u64;
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt }) => {
+            Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
                 let key = Key { link, conn };
                 // The front end goes on writing to it, without a name.
                 drop(spoilt.map(|name| self.upload(name)));
@@ -42,20 +44,34 @@ impl Core {
                     // Between beginning and end of a body there can be only what was sent before it.
                     Some(name) => {
                         let begun = connection.uploading.take().filter(|upload| upload.is(&name));
-                        if begun.is_none() {
+                        if begun.is_none() && !connection.will_close() {
                             self.strange_upload(&name, now);
                         }
                         begun
                     }
                     None => None,
                 };
-                self.enqueue(key, Waiting { message, received: now, upload, refuse }, now);
+                let body = upload.as_ref().map_or(inline as u64, Upload::size);
+                if self.uploads.max_body.is_some_and(|most| body > most) {
+                    refuse.get_or_insert(Refusal::Page(413));
+                }
+                self.enqueue(key, Waiting::new(message, now, upload, refuse), now);
             }
-            Ok(Sorted::Upload { sender, conn, file }) => {
+            Ok(Sorted::Upload { sender, conn, file, announced }) => {
                 let key = Key { link, conn };
                 let upload = self.upload(file);
-                if !self.is_closed(key) {
-                    let connection = self.connection(key, sender, now);
+                if self.is_closed(key) {
+                    return;
+                }
+                let too_large = self.uploads.max_body.zip(announced).is_some_and(|(m, a)| a > m);
+                let connection = self.connection(key, sender, now);
+                if too_large {
+                    // Answering now ends the upload (protocol section 6.3).
+                    self.counters.requests += 1;
+                    let refuse = Some(Refusal::Page(413));
+                    let item = Waiting::new(message, now, None, refuse);
+                    self.enqueue(key, item, now);
+                } else {
                     connection.uploading = Some(upload).filter(|_| !connection.closing);
                 }
             }
@@ -135,43 +151,41 @@ impl Core {
         }
         connection.line.push_back(item);
         self.waiting += 1;
-        self.next_in_line(key);
+        self.next_in_line(key, now);
     }
 
     /// Lets the first of a connection's line have its turn, if nothing of this connection is at work.
-    pub(super) fn next_in_line(&mut self, key: Key) {
+    pub(super) fn next_in_line(&mut self, key: Key, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         if connection.active.is_some() || connection.queued || connection.closing {
             return;
         }
-        let Some(first) = connection.line.front() else {
+        let Some(first) = connection.line.front_mut() else {
             if connection.forgettable() {
                 self.connections.remove(&key);
             }
             return;
         };
-        if first.refuse.is_none() {
-            connection.queued = true;
-            self.queue.push_back(key);
-            return;
-        }
-        if let Some(Waiting { message, received, refuse: Some(refusal), .. }) =
-            connection.line.pop_front()
-        {
-            self.waiting -= 1;
-            connection.out.extend_from_slice(&refuse::answer(refusal, &message));
-            self.waiting -= connection.close();
-            self.send_later(key);
-            self.refused(&message, refuse::status(refusal), received);
+        match first.refuse {
+            None => {
+                first.since = Some(now);
+                connection.queued = true;
+                self.queue.push_back(key);
+            }
+            Some(refusal) => self.refuse_first(key, refusal),
         }
     }
 
-    pub(super) fn refused(&mut self, message: &[u8], status: u16, received: Instant) {
+    /// Answers the first of a connection's line instead of a worker, and closes the connection.
+    pub(super) fn refuse_first(&mut self, key: Key, refusal: Refusal) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let Some(item) = connection.line.pop_front() else { return };
+        self.waiting -= 1;
+        connection.out.extend_from_slice(&refuse::answer(refusal, &item.message));
+        self.waiting -= connection.close();
+        self.send_later(key);
         self.counters.refused += 1;
-        if self.want_access_lines {
-            let line = refuse::access_line(message, status);
-            self.log(&line, received);
-        }
+        self.over_unrun(&item, Fate::Refused, refuse::status(refusal));
     }
 
     fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
@@ -193,7 +207,7 @@ impl Core {
         let key = Key { link, conn };
         self.connections.entry(key).or_insert_with(|| Connection::new(sender, now));
         let refuse = Some(Refusal::Page(400));
-        let item = Waiting { message, received: now, upload: None, refuse };
+        let item = Waiting::new(message, now, None, refuse);
         self.enqueue(key, item, now);
     }
 
@@ -215,6 +229,9 @@ impl Core {
         self.waiting -= connection.line.len();
         if connection.active.is_some() || !connection.line.is_empty() {
             self.counters.clients_gone += 1;
+        }
+        for item in &connection.line {
+            self.over_unrun(item, Fate::ClientGone, 0);
         }
         let Some(ticket) = connection.active else { return };
         if let Some(exchange) = self.exchanges.get_mut(&ticket) {

@@ -4,9 +4,12 @@
 //! [`Core::bridge_out`]) that the loop empties. So every promise about requests can be tested without a front end, a worker
 //! process or an interpreter.
 
+mod account;
 mod intake;
+mod overdue;
 mod results;
 mod send;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -18,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Bounds;
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
@@ -25,10 +29,17 @@ use super::upload::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Limits;
+use crate::config::Timeouts;
+use crate::config::Uploads;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
 
+pub use account::Fate;
+pub use account::Times;
+pub use snapshot::AtWork;
+pub use snapshot::Snapshot;
+pub use snapshot::WorkerView;
 pub use workers::Loss;
 
 /// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
@@ -67,6 +78,10 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// When it was handed to the worker.
+    given: Instant,
+    /// When it came to the head of its line.
+    since: Option<Instant>,
     /// The file that is its body.
     upload: Option<Upload>,
     /// Response bytes taken from the worker and not acknowledged yet.
@@ -121,8 +136,18 @@ pub struct Counters {
     pub malformed: u64,
     /// Connections that ended while a request of theirs waited or ran.
     pub clients_gone: u64,
+    /// Requests that waited too long for a slot.
+    pub waited_too_long: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
+    /// Requests that are over, by the class of the status that was sent: `[5]` are 5xx, `[0]` got none.
+    pub answered: [u64; 6],
+    /// Requests that are over, by [`Fate`].
+    pub fates: [u64; Fate::ALL.len()],
+    /// Bytes of all messages received from front ends.
+    pub bytes_in: u64,
+    /// Bytes of responses published, heads included.
+    pub bytes_out: u64,
 }
 
 /// See the module's text.
@@ -137,6 +162,8 @@ pub struct Core {
     /// Requests in all lines.
     waiting: usize,
     limits: Limits,
+    timeouts: Timeouts,
+    uploads: Uploads,
     upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
@@ -145,7 +172,11 @@ pub struct Core {
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
+    times: Times,
+    /// When the present turn began.
+    now: Instant,
     malformed_lines: telemetry::Limited,
+    waited_lines: telemetry::Limited,
 }
 
 impl Core {
@@ -159,6 +190,8 @@ impl Core {
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),
+            timeouts: settings.timeouts.clone(),
+            uploads: settings.uploads.clone(),
             upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
@@ -166,13 +199,21 @@ impl Core {
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
+            times: Times::new(now),
+            now,
             malformed_lines: telemetry::Limited::new(),
+            waited_lines: telemetry::Limited::new(),
         }
     }
 
-    /// Other limits hold from now on. What is beyond a smaller one already stays.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
+    /// Other bounds hold from now on. What is beyond a smaller one already stays.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        Bounds { limits: self.limits, timeouts: self.timeouts, uploads: self.uploads } = bounds;
+    }
+
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// What was counted so far.
@@ -213,6 +254,7 @@ impl Core {
     pub fn turn(&mut self, now: Instant) {
         self.recall(now);
         self.assign(now);
+        self.expire(now);
         self.send(now);
         if now.duration_since(self.swept) >= SWEEP {
             self.sweep(now);
@@ -229,6 +271,6 @@ impl Core {
             .filter_map(Connection::again);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + SWEEP);
-        stalls.chain(sending).chain(sweep).min()
+        stalls.chain(sending).chain(sweep).chain(self.expires_at()).min()
     }
 }

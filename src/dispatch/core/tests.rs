@@ -18,6 +18,8 @@ use crate::config::LinkSpec;
 use crate::dispatch::Settings;
 use crate::transport::Message;
 
+mod overdue;
+
 const W: WorkerId = WorkerId(1);
 
 /// A core with its workers' boards, and a clock that stands until it is pushed.
@@ -29,6 +31,10 @@ struct World {
 
 impl World {
     fn new(links: u16, queue_limit: usize) -> World {
+        World::with(links, |config| config.limits.queue_limit = queue_limit)
+    }
+
+    fn with(links: u16, set: impl FnOnce(&mut Config)) -> World {
         let now = Instant::now();
         let link = |n| {
             let endpoint = |port: u16| format!("tcp://127.0.0.1:{port}").parse().unwrap();
@@ -37,9 +43,9 @@ impl World {
         let links = (0..links).map(link).collect();
         let mut config = config::example();
         config.front_end.links = links;
-        config.limits.queue_limit = queue_limit;
-        let Config { front_end, limits, .. } = config;
-        let settings = Settings { front_end, limits, access_log: None };
+        set(&mut config);
+        let Config { front_end, limits, timeouts, uploads, .. } = config;
+        let settings = Settings { front_end, limits, timeouts, uploads, access_log: None };
         World { core: Core::new(&settings, now), now, boards: Vec::new() }
     }
 
@@ -417,6 +423,51 @@ fn an_upload_runs_when_it_is_complete_and_its_file_goes_away() {
         w.turn();
         assert!(!file.exists(), "{end}");
     }
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("upload");
+    let mut w = World::with_worker(9);
+    let largest = |w: &mut World, bytes| w.core.uploads.max_body = Some(bytes);
+    let refused = |w: &mut World, id: u32| {
+        let out = w.published(0);
+        let page = format!("me {}:{id}, HTTP/1.1 413 ", id.to_string().len());
+        out.len() == 2 && out[0].starts_with(&page) && out[1].ends_with(", ")
+    };
+    // Inline: one byte more than may be.
+    largest(&mut w, 10);
+    let keys = |n: usize| format!(r#""METHOD":"POST","VERSION":"HTTP/1.1","content-length":"{n}""#);
+    w.send(0, 1, "/", &keys(10), "0123456789");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.send(0, 2, "/", &keys(11), "0123456789a");
+    assert!(refused(&mut w, 2));
+    // A file: when it is announced, which also removes it.
+    std::fs::write(&file, "first bytes").unwrap();
+    w.send(0, 3, "/", &upload_keys(&file, false), "");
+    assert!(refused(&mut w, 3));
+    assert!(!file.exists());
+    w.send(0, 3, "/", &upload_keys(&file, true), "");
+    assert!(w.published(0).is_empty(), "its end is not for us any more");
+    // Chunks announce nothing: when all are there.
+    let chunked = upload_keys(&file, false)
+        .replace(r#""content-length":"30000""#, r#""transfer-encoding":"chunked""#);
+    std::fs::write(&file, "0123456789a").unwrap();
+    w.send(0, 4, "/", &chunked, "");
+    let end = format!(r#"{chunked},"x-mongrel2-upload-done":"{}""#, file.display());
+    w.send(0, 4, "/", &end, "");
+    assert!(refused(&mut w, 4));
+    assert!(!file.exists());
+    // As large as it may be.
+    largest(&mut w, 30_000);
+    w.send(0, 5, "/", &upload_keys(&file, false), "");
+    w.send(0, 5, "/", &upload_keys(&file, true), "");
+    assert_eq!(requests(&w.frames(W)), [2]);
+    w.answer(W, 1, "", true);
+    w.answer(W, 2, "", true);
+    w.published(0);
+    assert!(w.core.idle());
 }
 
 #[test]

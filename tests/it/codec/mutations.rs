@@ -82,6 +82,44 @@ fn taken_apart(message: &[u8]) -> (&[u8], &[u8], u8, &[u8]) {
     (head, block.payload, block.tag, block.rest)
 }
 
+/// The responses that were written by hand.
+fn responses() -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/responses");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 10, "the responses are there");
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+#[test]
+fn damaged_responses_hold_all_promises() {
+    const LINES: [&[u8]; 8] = [
+        b"\r\n",
+        b"\n",
+        b"0\r\n\r\n",
+        b"Content-Length: 3\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close\r\n",
+        b"HTTP/1.1 200 OK\r\n",
+        b"ffffffffffffffff\r\n",
+    ];
+    let mut dice = Dice(0x6c75_7263_6865_7223);
+    let all = responses();
+    for response in &all {
+        bodies::response(response);
+    }
+    for _ in 0..6000 {
+        let mut response = all[dice.below(all.len())].clone();
+        for _ in 0..=dice.below(3) {
+            let other =
+                if dice.below(2) == 0 { LINES[dice.below(8)] } else { &all[dice.below(all.len())] };
+            dice.damage(&mut response, other);
+        }
+        bodies::response(&response);
+    }
+}
+
 #[test]
 fn recordings_hold_all_promises() {
     for message in recordings("").values() {

@@ -1,0 +1,228 @@
+//! The commands: what a first word without dashes asks for, as a table.
+//!
+//! A row has all that can be typed with a command; help and checks are made from it, and settings that a row names are read
+//! as those of an instance are. Nothing is done here: [`super::Parsed::Verb`] carries an [`Order`] to whoever does it.
+//! A command line without a command runs an instance.
+
+use std::ffi::OsString;
+
+use clap::Arg;
+use clap::Command;
+
+use super::command;
+use super::command::Typed;
+use crate::config::Sources;
+use crate::config::nearest;
+use crate::config::table::Key;
+use crate::config::table::Setting;
+use crate::config::table::settings;
+
+/// Which command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each row of the table has the words for it")]
+pub enum Verb {
+    Version,
+}
+
+/// Which settings of an instance a command takes as options.
+#[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "a row may take either")]
+enum Takes {
+    These(&'static [Key]),
+    All,
+}
+
+/// An option of one command alone.
+#[derive(Debug)]
+struct Opt {
+    /// Without the dashes.
+    name: &'static str,
+    /// What stands for its value; empty if it takes none.
+    metavar: &'static str,
+    help: &'static str,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    /// None: it is answered here.
+    verb: Option<Verb>,
+    name: &'static str,
+    /// What stands for its words in the usage.
+    metavar: &'static str,
+    /// The least and the most words that follow it.
+    words: (usize, usize),
+    about: &'static str,
+    options: &'static [Opt],
+    settings: Takes,
+}
+
+/// The table, in the order of the help.
+static ROWS: [Row; 2] = [
+    Row {
+        verb: None,
+        name: "help",
+        metavar: "[COMMAND]",
+        words: (0, 1),
+        about: "Print the help of lurcher, or of a command",
+        options: &[],
+        settings: Takes::These(&[]),
+    },
+    Row {
+        verb: Some(Verb::Version),
+        name: "version",
+        metavar: "",
+        words: (0, 0),
+        about: "Print the version",
+        options: &[],
+        settings: Takes::These(&[]),
+    },
+];
+
+/// A command that was typed, its words and options checked for number and name only.
+#[derive(Debug)]
+pub struct Order {
+    /// Which.
+    pub verb: Verb,
+    /// The words after it that belong to no option.
+    pub words: Vec<OsString>,
+    /// The settings that were typed with it.
+    pub sources: Sources,
+    typed: Typed,
+}
+
+impl Order {
+    /// Whether an option of its own was given.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.typed.is_set(name)
+    }
+
+    /// The value of an option of its own; of several the last one.
+    pub fn value(&self, name: &str) -> Option<OsString> {
+        self.typed.values(name).pop()
+    }
+}
+
+/// What a command line that begins with a command comes to.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// There is no command of this name.
+    None,
+    /// Print this and end.
+    Say(String),
+    /// These are wrong, one line each.
+    Wrong(Vec<String>),
+    /// Do it.
+    Order(Order),
+}
+
+/// Reads a command line whose first argument is `word`; `rest` are the others.
+pub(super) fn read(word: &str, rest: Vec<OsString>) -> Read {
+    let Some(row) = row(word) else { return Read::None };
+    let (typed, mut wrong) = command::read(rest, || row.command());
+    if typed.is_set("help") {
+        return Read::Say(row.help());
+    }
+    let words = typed.values("words");
+    let (least, most) = row.words;
+    if let Some(more) = words.get(most) {
+        wrong.push(format!("{}: does not expect {:?}", row.name, more.to_string_lossy()));
+    } else if words.len() < least {
+        wrong.push(format!("{}: {} is missing", row.name, row.metavar));
+    }
+    if !wrong.is_empty() {
+        wrong.push(format!("usage: {}", row.usage()));
+        return Read::Wrong(wrong);
+    }
+    if let Some(verb) = row.verb {
+        return Read::Order(Order { verb, words, sources: super::sources(&typed), typed });
+    }
+    match words.first().map(|word| word.to_string_lossy()) {
+        None => Read::Say(command::help()),
+        Some(word) => match self::row(&word) {
+            Some(row) => Read::Say(row.help()),
+            None => Read::Wrong(vec![unknown(&word)]),
+        },
+    }
+}
+
+/// Whether this is a command.
+pub(super) fn exists(word: &str) -> bool {
+    row(word).is_some()
+}
+
+/// What to say about a first word that is no command.
+pub(super) fn unknown(word: &str) -> String {
+    match nearest(word, ROWS.iter().map(|row| row.name)) {
+        Some(meant) => format!("there is no command {word:?}; did you mean {meant}?"),
+        None => format!("there is no command {word:?}; --help lists them"),
+    }
+}
+
+/// The commands, a line each, for the help.
+pub(super) fn list() -> String {
+    let width = ROWS.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let line = |list: String, row: &Row| list + &format!("  {:width$}  {}\n", row.name, row.about);
+    ROWS.iter().fold(String::new(), line)
+}
+
+fn row(word: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == word)
+}
+
+impl Row {
+    fn usage(&self) -> String {
+        let mut usage = format!("lurcher {}", self.name);
+        for part in [self.metavar, "[OPTIONS]"] {
+            if !part.is_empty() {
+                usage.push(' ');
+                usage.push_str(part);
+            }
+        }
+        usage
+    }
+
+    fn help(&self) -> String {
+        self.command().render_help().to_string()
+    }
+
+    fn command(&self) -> Command {
+        let own = self.options.iter().map(|option| {
+            let help = option.help.to_owned();
+            if option.metavar.is_empty() {
+                command::flag(option.name, help)
+            } else {
+                command::valued(option.name).value_name(option.metavar).help(help)
+            }
+        });
+        let taken = settings().filter(|setting| self.takes(setting));
+        let settings: Vec<Arg> = taken.flat_map(command::options_of).collect();
+        command::bare()
+            .about(self.about)
+            .override_usage(self.usage())
+            .args(own)
+            .arg(command::flag("help", "Print this help, then end".to_owned()).short('h'))
+            .args(settings)
+    }
+
+    fn takes(&self, setting: &Setting) -> bool {
+        match self.settings {
+            Takes::These(keys) => keys.contains(&setting.key),
+            Takes::All => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_order() {
+        for row in &ROWS {
+            assert!(row.words.0 <= row.words.1, "{}", row.name);
+            assert!(!row.about.ends_with('.'), "{}", row.name);
+            assert!(row.help().lines().all(|line| line.chars().count() <= 100), "{}", row.name);
+        }
+    }
+}
