@@ -38,8 +38,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table;
-    use super::super::*;
+    use crate::config::table;
+    use crate::config::*;
 
     fn config(given: &[(table::Key, &str)]) -> Config {
         let mut sources = Sources::default();
