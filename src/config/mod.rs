@@ -35,6 +35,7 @@ pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
 pub use group::application::Application;
+pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
@@ -69,6 +70,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// What is accepted as the body of a request.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
     /// How it lives with the rest of its system.

@@ -28,6 +28,12 @@ pub enum Key {
     GracefulTimeout,
     QueueTimeout,
     MaxBody,
+    ResponseMemory,
+    ResponseSpool,
+    ResponseSpoolTotal,
+    SpoolDir,
+    SendTimeout,
+    KeepaliveInterval,
     AccessLog,
     LogLevel,
     PidFile,
@@ -81,6 +87,7 @@ pub enum Group {
     Workers,
     Limits,
     Uploads,
+    Delivery,
     Log,
     Process,
     General,
@@ -88,12 +95,13 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
+        Self::Delivery,
         Self::Log,
         Self::Process,
         Self::General,
@@ -107,6 +115,7 @@ impl Group {
             Self::Workers => "Workers",
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
+            Self::Delivery => "Delivery",
             Self::Log => "Log",
             Self::Process => "Process",
             Self::General => "General",
@@ -178,13 +187,14 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 9] = [
+const ROWS: [&[Setting]; 10] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,
+    group::delivery::ROWS,
     group::log::ROWS,
     group::process::ROWS,
     group::general::ROWS,

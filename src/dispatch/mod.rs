@@ -9,11 +9,13 @@ mod connection;
 pub mod core;
 pub mod histogram;
 mod messages;
+mod outgoing;
 mod pace;
 mod port;
 mod refuse;
 mod run;
 mod sort;
+mod spool;
 mod upload;
 mod view;
 

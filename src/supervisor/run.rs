@@ -116,6 +116,7 @@ fn start(
         limits: config.limits.clone(),
         timeouts: config.timeouts.clone(),
         uploads: config.uploads.clone(),
+        delivery: config.delivery.clone(),
         access_log,
     };
     let dispatcher = Dispatcher::start(settings, sender)

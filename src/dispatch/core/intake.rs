@@ -5,10 +5,10 @@ use std::time::Instant;
 use super::Core;
 use super::Fate;
 use super::Key;
-use crate::bridge::Ticket;
 use crate::bridge::frame;
 use crate::bridge::frame::Kind;
 use crate::dispatch::choice;
+use crate::dispatch::connection::CREDITS;
 use crate::dispatch::connection::Connection;
 use crate::dispatch::connection::LINE;
 use crate::dispatch::connection::Waiting;
@@ -27,6 +27,7 @@ impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
         self.counters.bytes_in += message.len() as u64;
+        self.spool.at(now);
         match sort::sort(&message) {
             Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
                 let key = Key { link, conn };
@@ -36,10 +37,12 @@ impl Core {
                     return;
                 }
                 self.counters.requests += 1;
+                // Only the first request of a connection tells its credits (protocol section 7.2). Of one that was
+                // forgotten all is free again.
+                self.links[link].flow |= credits.is_some();
+                let fresh = self.links[link].flow && !self.connections.contains_key(&key);
                 let connection = self.connection(key, sender, now);
-                if let Some(credits) = credits {
-                    connection.credits = Some(credits);
-                }
+                connection.credits = credits.or(connection.credits).or(fresh.then_some(CREDITS));
                 let upload = match file {
                     // Between beginning and end of a body there can be only what was sent before it.
                     Some(name) => {
@@ -78,10 +81,9 @@ impl Core {
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
                 let key = Key { link, conn };
-                if let Some(credits) =
-                    self.connections.get_mut(&key).and_then(|c| c.credits.as_mut())
-                {
-                    *credits = credits.saturating_add(bytes);
+                self.links[link].flow = true;
+                if let Some(connection) = self.connections.get_mut(&key) {
+                    connection.credited(bytes, now);
                     self.send_later(key);
                 }
             }
@@ -117,19 +119,14 @@ impl Core {
         }
         let link = &mut self.links[link];
         link.out.clear();
+        link.flow = false;
         // Its ids start again at 1 (protocol section 1.2).
         link.closed.iter_mut().for_each(std::collections::HashSet::clear);
     }
 
-    /// Whether publications pile up on a link; while they do, workers are not told to go on.
+    /// Whether publications pile up on a link; while they do, responses wait here.
     pub fn set_congested(&mut self, link: usize, congested: bool) {
-        let before = std::mem::replace(&mut self.links[link].congested, congested);
-        if before && !congested {
-            let tickets: Vec<Ticket> = self.exchanges.keys().copied().collect();
-            for ticket in tickets {
-                self.acknowledge(ticket);
-            }
-        }
+        self.links[link].congested = congested;
     }
 
     fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
@@ -157,7 +154,7 @@ impl Core {
     /// Lets the first of a connection's line have its turn, if nothing of this connection is at work.
     pub(super) fn next_in_line(&mut self, key: Key, now: Instant) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
-        if connection.active.is_some() || connection.queued || connection.closing {
+        if !connection.is_free() {
             return;
         }
         let Some(first) = connection.line.front_mut() else {
@@ -181,7 +178,8 @@ impl Core {
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let Some(item) = connection.line.pop_front() else { return };
         self.waiting -= 1;
-        connection.out.extend_from_slice(&refuse::answer(refusal, &item.message));
+        let page = refuse::answer(refusal, &item.message);
+        connection.push(&page, &mut self.spool);
         self.waiting -= connection.close();
         self.send_later(key);
         self.counters.refused += 1;
@@ -224,7 +222,7 @@ impl Core {
     }
 
     /// The client of a connection is gone: its line is emptied, and what runs for it is told.
-    fn client_gone(&mut self, key: Key) {
+    pub(super) fn client_gone(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(&key) else { return };
         self.waiting -= connection.line.len();
         if connection.active.is_some() || !connection.line.is_empty() {

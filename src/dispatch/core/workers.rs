@@ -152,6 +152,11 @@ impl Core {
             if let Some(exchange) = connection.active.and_then(|t| self.exchanges.remove(&t)) {
                 answered += 1;
                 self.answer_for(&exchange, Fate::Refused, 503);
+            } else if !connection.out.is_empty() {
+                // A whole answer is on its way; what waits behind it cannot be told anything.
+                answered += connection.line.len();
+                self.waiting -= connection.close();
+                self.send_later(key);
             } else if let Some(item) = connection.line.pop_front() {
                 answered += 1;
                 self.waiting -= 1;
