@@ -1,8 +1,7 @@
 //! Settings that were read again: what of them holds at once, and what has to wait for a restart.
 
 use super::Config;
-use super::resolve::Shown;
-use super::table::Key;
+use super::table::Setting;
 
 impl Config {
     /// The names of settings that `new` has otherwise, and that only a restart can change.
@@ -11,17 +10,13 @@ impl Config {
         if self.front_end.links != new.front_end.links {
             names.extend(["recv", "send"]);
         }
-        let literal = |config: &Config, key: Key| {
-            let shown = config.shown.iter().find(|shown| shown.setting.key == key);
-            shown.and_then(|shown| shown.literal.clone())
-        };
-        let frozen = new.shown.iter().map(|Shown { setting, .. }| *setting);
-        names.extend(
-            frozen
-                .filter(|setting| !setting.is_live())
-                .filter(|setting| literal(self, setting.key) != literal(new, setting.key))
-                .map(|setting| setting.name),
-        );
+        let before = |key| self.literals.iter().find(|(other, _)| *other == key);
+        for now in &new.literals {
+            let setting = Setting::of(now.0);
+            if !setting.is_live() && before(now.0) != Some(now) {
+                names.push(setting.name);
+            }
+        }
         names
     }
 

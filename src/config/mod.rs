@@ -79,7 +79,7 @@ pub struct Config {
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
     /// Each setting but links as it would stand in the file, to tell what has changed.
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) literals: Vec<(table::Key, Option<String>)>,
 }
 
 impl Config {

@@ -45,7 +45,7 @@ pub struct Resolved {
 }
 
 /// An effective value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Shown {
     /// Of which setting.
     pub setting: &'static Setting,
@@ -104,7 +104,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         log,
         process,
         warnings,
-        shown: shown.clone(),
+        literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };
     Ok(Resolved { config, shown, link_origins, file })
 }

@@ -135,7 +135,7 @@ pub enum Fallback {
 }
 
 /// A row of the table.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Setting {
     /// Which.
     pub key: Key,

@@ -123,7 +123,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         log: Log { access_log: None, log_level: Level::Info },
         process: Process::default(),
         warnings: Vec::new(),
-        shown: config.shown.clone(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }
