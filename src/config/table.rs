@@ -28,6 +28,8 @@ pub enum Key {
     GracefulTimeout,
     QueueTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,
