@@ -22,6 +22,8 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
@@ -170,6 +172,14 @@ impl Setting {
             Kind::Endpoints => Some(format!("link.{}", self.name)),
             _ if self.key == Key::Config => None,
             _ => Some(self.name.to_owned()),
+        }
+    }
+
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
         }
     }
 

@@ -102,7 +102,13 @@ fn defaults_hold_when_only_the_needed_is_given() {
             underscore_headers: Underscore::Drop,
             lint: false,
         },
-        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        workers: Workers {
+            workers: 1,
+            threads: 4,
+            keep_alive: true,
+            start_timeout: Duration::from_secs(300),
+            reload_surge: 1,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
         timeouts: Timeouts {
             queue: Some(Duration::from_secs(30)),
@@ -126,6 +132,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         log: Log { access_log: None, log_level: Level::Info },
         process: Process::default(),
         warnings: Vec::new(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }

@@ -3,6 +3,7 @@
 //! Another one is ready before such a worker goes, as with any replacement. It is killed only when nothing is lost by it,
 //! or when it cannot do anything any more.
 
+use super::reason::Reason;
 use super::run::Phase;
 use super::run::Supervisor;
 use super::watch::kill;
@@ -13,11 +14,13 @@ impl Supervisor {
     /// A request that has timed out does not end.
     pub(super) fn stuck(&mut self, id: WorkerId, request: &str) {
         let Some(worker) = self.workers.get(&id) else { return };
-        telemetry::error!(
-            "{id} (pid {}): {request} has timed out and does not end: the worker is replaced",
-            worker.child.id()
-        );
-        self.replace(id);
+        let keep_alive = self.config.workers.keep_alive;
+        let then = if keep_alive { "the worker is replaced" } else { "its slot is lost" };
+        let pid = worker.child.id();
+        telemetry::error!("{id} (pid {pid}): {request} has timed out and does not end: {then}");
+        if keep_alive {
+            self.replace(id, Reason::Stuck);
+        }
     }
 
     /// All that this worker still has are requests that do not end; they have been answered.
@@ -56,7 +59,7 @@ impl Supervisor {
         let worker_goes = self.phase != Phase::Running
             || self.workers.get(&id).is_some_and(|worker| worker.draining);
         if !worker_goes && self.config.workers.keep_alive {
-            self.replace(id);
+            self.replace(id, Reason::Silent);
         } else if let Some(worker) = self.workers.get_mut(&id) {
             kill(worker);
         }

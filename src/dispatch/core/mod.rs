@@ -22,6 +22,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Bounds;
 use super::News;
 use super::Settings;
 use super::choice::Load;
@@ -260,6 +261,13 @@ impl Core {
             malformed_lines: telemetry::Limited::new(),
             waited_lines: telemetry::Limited::new(),
         }
+    }
+
+    /// Other bounds hold from now on. What is beyond a smaller one already stays.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        Bounds { limits: self.limits, timeouts: self.timeouts, uploads: self.uploads } = bounds;
+        self.look_at = self.now;
+        self.beats_at = self.now;
     }
 
     /// A turn of the loop begins.
