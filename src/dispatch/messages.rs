@@ -57,6 +57,8 @@ pub enum Command {
         /// Its settings, as JSON.
         setup: Vec<u8>,
     },
+    /// When this worker has finished so many requests, [`News::Worn`] follows.
+    WearOut(WorkerId, u64),
     /// This worker gets no more requests, finishes what it has, and ends.
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
@@ -95,6 +97,8 @@ pub enum News {
     },
     /// A silent worker has answered after all.
     Answers(WorkerId),
+    /// A worker has finished so many requests ([`Command::WearOut`]).
+    Worn(WorkerId, u64),
     /// The bridge of a worker has ended, and its requests have been seen to.
     Gone(WorkerId, Loss),
     /// All front ends are left and every request that was taken is answered.

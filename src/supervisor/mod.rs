@@ -9,6 +9,7 @@ mod faulty;
 mod plan;
 mod policy;
 mod reason;
+mod recycle;
 mod reload;
 mod run;
 mod spawn;

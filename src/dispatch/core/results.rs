@@ -47,6 +47,9 @@ impl Core {
                 // What is left may be stuck.
                 self.look_at = now;
             }
+            if worker.wears_out == Some(worker.finished) {
+                self.worn.push((id, worker.finished));
+            }
         }
         self.over(&exchange, end, line);
         if exchange.gone {

@@ -49,11 +49,24 @@ impl Core {
                 board,
                 tickets,
                 finished: 0,
+                wears_out: None,
                 out,
                 pulse: Pulse::default(),
                 told_stuck: false,
             },
         );
+    }
+
+    /// A worker is worn out when it has finished so many requests.
+    pub fn wear_out(&mut self, id: WorkerId, requests: u64) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.wears_out = Some(requests);
+        }
+    }
+
+    /// Workers that are worn out since the last call, and how many requests they have finished.
+    pub fn worn(&mut self) -> Vec<(WorkerId, u64)> {
+        std::mem::take(&mut self.worn)
     }
 
     /// A worker has loaded the application.
