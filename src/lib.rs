@@ -13,6 +13,7 @@
 //! * [`system`] a process among others: pid file, user and group
 //! * [`supervisor`] worker processes, signals, the end
 //! * [`worker`] the worker process, but for Python
+//! * `front` our own front end, `front_process` its entry point
 //! * `python` what Python sees
 //! * [`instance`] the entry point
 

@@ -7,8 +7,10 @@
 
 pub mod board;
 pub mod frame;
+pub mod request;
 
 pub use board::Board;
+pub use board::monotonic_ns;
 pub use frame::EndInfo;
 pub use frame::Frame;
 pub use frame::FrameError;
@@ -16,3 +18,5 @@ pub use frame::Inbox;
 pub use frame::Kind;
 pub use frame::Outcome;
 pub use frame::Ticket;
+pub use request::Body;
+pub use request::FileId;

@@ -22,10 +22,22 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
+    MaxRequests,
+    MaxRequestsJitter,
+    MaxLifetime,
+    MaxLifetimeJitter,
+    MaxRss,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
+    RequestTimeout,
+    RequestGrace,
+    WorkerTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,
@@ -50,7 +62,7 @@ pub enum Key {
     ClientSendTimeout,
     InlineLimit,
     Upload,
-    UploadDir,
+    FrontUploadDir,
     ClientWindow,
     ReplyLimit,
     Forwarded,
@@ -220,6 +232,14 @@ impl Setting {
         }
     }
 
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
+        }
+    }
+
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
@@ -229,10 +249,11 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 12] = [
+const ROWS: [&[Setting]; 13] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
+    group::recycle::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,

@@ -125,11 +125,11 @@ impl Clients {
 
     fn read_upload<W: Surroundings>(reader: &mut Reader<'_, W>) -> Option<UploadWay> {
         let way = reader.word(Key::Upload, str::to_owned);
-        let directory = reader.get(Key::UploadDir, Reader::directory, quoted_path);
+        let directory = reader.get(Key::FrontUploadDir, Reader::directory, quoted_path);
         match (way?.as_str(), directory) {
             ("files", None) => {
                 // A directory that was given and is none has been told of.
-                reader.need(Key::UploadDir, Problem::NeededBy("--upload files"));
+                reader.need(Key::FrontUploadDir, Problem::NeededBy("--upload files"));
                 None
             }
             ("files", Some(directory)) => Some(UploadWay::Files(directory)),
@@ -273,7 +273,7 @@ pub(in crate::config) const ROWS: &[Setting] = &[
                taken for granted.",
     },
     Setting {
-        key: Key::UploadDir,
+        key: Key::FrontUploadDir,
         name: "upload-dir",
         metavar: "DIRECTORY",
         kind: Kind::Path,

@@ -10,6 +10,7 @@ pub(super) mod handlers;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod process;
+pub(super) mod recycle;
 pub(super) mod timeouts;
 pub(super) mod uploads;
 pub(super) mod workers;
