@@ -100,14 +100,15 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
             Next::Again => {}
             Next::Close => break,
             Next::Linger => {
-                conn.goodbye();
-                conn.linger().await;
+                if conn.flush().await {
+                    conn.goodbye();
+                    conn.linger().await;
+                }
                 break;
             }
         }
     }
     conn.goodbye();
-    conn.shared.farewell(conn.client.id);
 }
 
 impl Conn {
@@ -119,6 +120,7 @@ impl Conn {
         if let Some(peer) = had.or(self.peer).filter(|_| !known) {
             self.shared.tell_gone(peer, conn);
         }
+        self.shared.farewell(conn);
     }
 
     /// Reads what is there, if anything is; 0 is the end.
@@ -198,25 +200,24 @@ impl Conn {
 
     /// Ends our half and reads on for a while, for a client that still sends would else lose our answer.
     async fn linger(&mut self) {
-        if !self.flush().await {
-            return;
-        }
         self.stream.shutdown();
-        self.client.until(Some(Instant::now() + LINGER_TIME));
-        let mut read = 0;
-        while !self.eof && read < LINGER_BYTES {
-            self.input.clear();
-            match self.read() {
-                Ok(got) => read += got,
-                Err(error) if is_would_block(&error) => {
-                    self.wait(true, false).await;
-                    if self.client.look(|inbox| inbox.late || inbox.cancel) {
-                        return;
+        let reading = async {
+            let mut read = 0;
+            while !self.eof && read < LINGER_BYTES {
+                self.input.clear();
+                match self.read() {
+                    Ok(got) => read += got,
+                    Err(error) if is_would_block(&error) => {
+                        if poll_fn(|cx| self.stream.poll_read_ready(cx)).await.is_err() {
+                            return;
+                        }
                     }
+                    Err(_) => return,
                 }
-                Err(_) => return,
             }
-        }
+        };
+        // That the time is over is no news.
+        let _ = tokio::time::timeout(LINGER_TIME, reading).await;
     }
 }
 
