@@ -28,6 +28,7 @@ pub enum Key {
     MaxBody,
     AccessLog,
     LogLevel,
+    Control,
     PidFile,
     User,
     Group,
@@ -80,19 +81,21 @@ pub enum Group {
     Limits,
     Uploads,
     Log,
+    Admin,
     Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
         Self::Log,
+        Self::Admin,
         Self::Process,
         Self::General,
     ];
@@ -106,6 +109,7 @@ impl Group {
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
             Self::Log => "Log",
+            Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
         }
@@ -168,7 +172,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 9] = [
+const ROWS: [&[Setting]; 10] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -176,6 +180,7 @@ const ROWS: [&[Setting]; 9] = [
     group::timeouts::ROWS,
     group::uploads::ROWS,
     group::log::ROWS,
+    group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
 ];
