@@ -5,10 +5,17 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+use crate::admin;
+use crate::admin::Look;
+use crate::admin::Target;
+use crate::admin::Wish;
 use crate::cli;
 use crate::cli::Order;
 use crate::cli::Parsed;
 use crate::cli::Verb;
+use crate::config;
+use crate::config::Admin;
+use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Interpreter;
 use crate::telemetry;
@@ -23,7 +30,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             let _ = std::io::stderr().write_all(stderr.as_bytes());
             code
         }
-        Parsed::Verb(order) => obey(&order),
+        Parsed::Verb(order) => obey(order),
         Parsed::Run(config) => {
             telemetry::init("lurcher", config.log.log_level);
             for warning in &config.warnings {
@@ -35,12 +42,49 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
 }
 
 /// Does what a command says, and gives the exit code.
-fn obey(order: &Order) -> u8 {
+fn obey(order: Order) -> u8 {
     match order.verb {
+        Verb::Status => {
+            let look = Look { json: order.is_set("json"), watch: order.is_set("watch") };
+            aimed(order, |target| admin::status(target, look))
+        }
+        Verb::Stop => {
+            let wait = !order.is_set("no-wait");
+            aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
+        }
         Verb::Version => {
             say(&cli::version());
             0
         }
+    }
+}
+
+/// Does something with the instance that a command is about.
+fn aimed(order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
+    match target(order) {
+        Ok(target) => act(&target),
+        Err(wrong) => {
+            for line in wrong {
+                // A reader that has gone away does not want to know.
+                let _ = writeln!(std::io::stderr(), "lurcher: {line}");
+            }
+            cli::EXIT_USAGE
+        }
+    }
+}
+
+fn target(order: Order) -> Result<Target, Vec<String>> {
+    let pid = match order.value("pid") {
+        None => None,
+        Some(text) => match text.to_str().and_then(|text| text.parse().ok()) {
+            Some(pid) => Some(pid),
+            None => return Err(vec![format!("--pid: {text:?} is no process id")]),
+        },
+    };
+    let world = System(|name: &str| std::env::var_os(name));
+    match config::resolve_admin(order.sources, &world) {
+        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -48,9 +48,19 @@ impl Client {
         self.0.get_ref().set_read_timeout(limit)?;
         let mut line = serde_json::to_vec(wish)?;
         line.push(b'\n');
-        self.0.get_mut().write_all(&line)?;
         let mut answer = Vec::new();
-        (&mut self.0).take(ANSWER_MAX).read_until(b'\n', &mut answer)?;
+        let exchanged = self
+            .0
+            .get_mut()
+            .write_all(&line)
+            .and_then(|()| (&mut self.0).take(ANSWER_MAX).read_until(b'\n', &mut answer));
+        match exchanged.map_err(|error| (error.kind(), error)) {
+            Err((io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset, _)) => {
+                return Err(ClientError::Ended);
+            }
+            Err((_, error)) => return Err(error.into()),
+            Ok(_) => {}
+        }
         if answer.is_empty() {
             return Err(ClientError::Ended);
         }

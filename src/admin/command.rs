@@ -214,7 +214,13 @@ fn complain(text: &str) {
 fn plain(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()
-        .map(|line| if line.chars().any(char::is_control) { Escaped(line.as_bytes()).to_string() } else { line.to_owned() })
+        .map(|line| {
+            if line.chars().any(char::is_control) {
+                Escaped(line.as_bytes()).to_string()
+            } else {
+                line.to_owned()
+            }
+        })
         .collect();
     lines.join("\n")
 }

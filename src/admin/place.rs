@@ -69,7 +69,7 @@ impl Place {
         socket::bind(fd.as_raw_fd(), &address).map_err(|errno| fault(errno.into()))?;
         // Before anybody can connect.
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(fault)?;
-        let backlog = Backlog::new(16).unwrap_or(Backlog::MAXCONN);
+        let backlog = Backlog::new(128).unwrap_or(Backlog::MAXCONN);
         socket::listen(&fd, backlog).map_err(|errno| fault(errno.into()))?;
         let metadata = fs::symlink_metadata(path).map_err(fault)?;
         let identity = (metadata.dev(), metadata.ino());
@@ -206,8 +206,7 @@ fn living(folder: &Path) -> Vec<(u32, PathBuf)> {
 
 /// All living instances that have their socket in a usual place.
 pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>) -> Vec<(u32, PathBuf)> {
-    let mut found: Vec<_> =
-        folders(&variable).iter().flat_map(|folder| living(folder)).collect();
+    let mut found: Vec<_> = folders(&variable).iter().flat_map(|folder| living(folder)).collect();
     found.sort();
     found.dedup();
     found

@@ -163,7 +163,7 @@ pub(super) const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"
 
 impl Report {
     /// Puts together what supervisor and dispatcher said. Looks at `/proc` for each worker.
-    pub(super) fn new(instance: Instance, view: View) -> Report {
+    pub(super) fn new(instance: &Instance, view: &View) -> Report {
         let counters = &view.core.counters;
         let classes = CLASSES.iter().map(|name| (*name).to_owned()).zip(counters.answered);
         let fates = Fate::ALL.iter().map(|fate| fate.as_str().to_owned()).zip(counters.fates);
@@ -176,7 +176,7 @@ impl Report {
             pid: instance.pid,
             state: instance.state.to_owned(),
             uptime: seconds(instance.age),
-            application: instance.application,
+            application: instance.application.clone(),
             app_path: instance.app_path.to_string_lossy().into_owned(),
             links: view.links.iter().map(Link::new).collect(),
             queue: Queue {

@@ -363,7 +363,7 @@ fn answer(said: Said) -> Answer {
         Said::Done(text) => Answer { ok: true, text: Some(text), ..Answer::default() },
         Said::Refused(why) => refusal(&why),
         Said::Status(instance, view) => {
-            let report = Box::new(Report::new(*instance, *view));
+            let report = Box::new(Report::new(&instance, &view));
             Answer { ok: true, status: Some(report), ..Answer::default() }
         }
     }

@@ -45,7 +45,12 @@ fn write_all(out: &mut String, report: &Report, rate: Option<f64>) -> std::fmt::
         write!(out, ", {rate:.0}/s")?;
     }
     for (class, number) in &totals.answered {
-        put_some(out, &format!(", {}", if class == "none" { "no answer" } else { class }), *number, count)?;
+        put_some(
+            out,
+            &format!(", {}", if class == "none" { "no answer" } else { class }),
+            *number,
+            count,
+        )?;
     }
     out.push('\n');
     let troubles: Vec<String> = totals
@@ -96,11 +101,19 @@ fn put_worker(out: &mut String, worker: &Worker) -> std::fmt::Result {
     Ok(())
 }
 
-fn put_row(out: &mut String, [number, pid, state, age, requests, memory, busy]: &[String; 7]) -> std::fmt::Result {
+fn put_row(
+    out: &mut String,
+    [number, pid, state, age, requests, memory, busy]: &[String; 7],
+) -> std::fmt::Result {
     writeln!(out, "{number:>5} {pid:>9}  {state:<9} {age:>8} {requests:>13} {memory:>10} {busy:>9}")
 }
 
-fn put_some(out: &mut String, what: &str, number: u64, show: fn(u64) -> String) -> std::fmt::Result {
+fn put_some(
+    out: &mut String,
+    what: &str,
+    number: u64,
+    show: fn(u64) -> String,
+) -> std::fmt::Result {
     if number == 0 { Ok(()) } else { write!(out, "{what} {}", show(number)) }
 }
 
@@ -109,7 +122,7 @@ fn percentiles(times: &Percentiles) -> String {
         return "nothing in the last two minutes".to_owned();
     }
     let [p50, p90, p99, max] = [times.p50, times.p90, times.p99, times.max].map(time);
-    format!("half {p50}, 90 % {p90}, 99 % {p99}, all {max} (the last two minutes)")
+    format!("p50 {p50}, p90 {p90}, p99 {p99}, max {max} (the last two minutes)")
 }
 
 /// `12,345`.
@@ -117,7 +130,7 @@ fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

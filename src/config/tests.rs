@@ -107,6 +107,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
         uploads: Uploads { max_body: Some(1 << 30) },
         log: Log { access_log: None, log_level: Level::Info },
+        admin: Admin { control: ControlPlace::Usual },
         process: Process::default(),
         warnings: Vec::new(),
     };

@@ -24,6 +24,8 @@ use super::policy::Policy;
 use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
+use crate::admin;
+use crate::admin::Ask;
 use crate::config::Config;
 use crate::config::Process;
 use crate::dispatch::Command;
@@ -65,8 +67,14 @@ pub(super) struct Supervisor {
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
+    /// Workers that have ended, by the reason.
+    pub(super) ended: BTreeMap<&'static str, u64>,
     /// Removed with the supervisor, after the last worker has ended.
     _pid_file: Option<PidFile>,
+    /// What is asked over the control socket.
+    asks: Receiver<Ask>,
+    /// Last: whoever waits for our end sees it when this is dropped.
+    _admin: Option<admin::Server>,
 }
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM, INT and HUP stop it, a second one at once.
@@ -106,6 +114,11 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
+    let (asker, asks) = crossbeam_channel::unbounded();
+    let admin = admin::Server::start(&config.admin, asker)
+        .map_err(|e| ("cannot be asked anything", e.to_string()))?;
+    // Without a server nobody asks; a closed channel would be ready for ever.
+    let asks = if admin.is_some() { asks } else { crossbeam_channel::never() };
     let supervisor = Supervisor {
         config,
         interpreter,
@@ -119,7 +132,10 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
+        ended: BTreeMap::new(),
         _pid_file: pid_file,
+        asks,
+        _admin: admin,
     };
     Ok((supervisor, signals))
 }
@@ -174,6 +190,11 @@ impl Supervisor {
                 recv(self.news) -> news => match news {
                     Ok(news) => self.heard(news),
                     Err(_) => self.dispatcher_ended(),
+                },
+                recv(self.asks) -> ask => match ask {
+                    Ok(ask) => self.asked(ask),
+                    // Its thread has failed, and said so.
+                    Err(_) => self.asks = crossbeam_channel::never(),
                 },
                 recv(timer) -> _ => {}
             }
@@ -235,7 +256,7 @@ impl Supervisor {
     }
 
     /// Leaves the front ends, lets what was taken be finished, and ends.
-    fn stop(&mut self, exit: Exit) {
+    pub(super) fn stop(&mut self, exit: Exit) {
         self.exit = exit;
         self.replacements.clear();
         self.phase = Phase::Leaving(Instant::now() + self.config.limits.graceful_timeout);

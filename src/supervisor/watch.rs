@@ -24,7 +24,7 @@ use crate::telemetry;
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) child: Child,
-    started: Instant,
+    pub(super) started: Instant,
     ready: Option<Instant>,
     /// It was told to end.
     draining: bool,
@@ -189,24 +189,33 @@ impl Supervisor {
                 let title = format!("{id} (pid {pid}): the application did not load");
                 telemetry::error_block(&title, text);
             }
+            self.count_end("load_failed");
             self.follow(End::LoadFailed);
         } else if let Some(ready) = worker.ready {
             let asked = worker.draining || self.phase != Phase::Running;
             let costs = costs(loss);
             if asked && costs.is_empty() {
+                self.count_end("asked");
                 telemetry::info!("{id} (pid {pid}) has ended ({how})");
             } else {
+                self.count_end("died");
                 telemetry::error!("{id} (pid {pid}) died ({how}){costs}");
             }
             if !worker.replaced {
                 self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
             }
         } else if worker.draining || self.phase != Phase::Running {
+            self.count_end("asked");
             telemetry::debug!("{id} (pid {pid}) was ended while it was loading");
         } else {
+            self.count_end("never_ready");
             telemetry::error!("{id} (pid {pid}) ended before the application was loaded ({how})");
             self.follow(End::NeverReady);
         }
+    }
+
+    fn count_end(&mut self, why: &'static str) {
+        *self.ended.entry(why).or_default() += 1;
     }
 
     fn follow(&mut self, end: End) {

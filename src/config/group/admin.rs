@@ -52,7 +52,9 @@ pub(in crate::config) const ROWS: &[Setting] = &[Setting {
     name: "control",
     metavar: "PATH",
     kind: Kind::Path,
-    fallback: Fallback::Unset("PID.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/lurcher, /run/lurcher or /tmp/lurcher-UID"),
+    fallback: Fallback::Unset(
+        "PID.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/lurcher, /run/lurcher or /tmp/lurcher-UID",
+    ),
     group: Group::Admin,
     help: "The unix socket that `lurcher status`, `stop` and the like talk to; only its owner and root may. `off` for none",
     reason: "The commands look in the same places, so that they find an instance without being told; where none of them \
