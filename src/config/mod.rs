@@ -36,12 +36,14 @@ pub use fault::Problem;
 pub use group::admin::Admin;
 pub use group::admin::ControlPlace;
 pub use group::application::Application;
+pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
 pub use group::timeouts::Timeouts;
+pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
@@ -71,6 +73,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// What is accepted as the body of a request.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
     /// How it can be asked and told things.

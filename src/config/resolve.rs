@@ -12,6 +12,7 @@ use super::fault::Faults;
 use super::file;
 use super::group::admin::Admin;
 use super::group::application::Application;
+use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
@@ -70,6 +71,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let limits = Limits::read(&mut reader);
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
+    let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
     let admin = Admin::read(&mut reader);
     let process = Process::read(&mut reader);
@@ -85,9 +87,10 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(limits),
         Some(timeouts),
         Some(uploads),
+        Some(delivery),
         Some(log),
         true,
-    ) = (application, workers, limits, timeouts, uploads, log, faults.is_empty())
+    ) = (application, workers, limits, timeouts, uploads, delivery, log, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };
@@ -99,6 +102,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         limits,
         timeouts,
         uploads,
+        delivery,
         log,
         admin,
         process,

@@ -7,6 +7,7 @@ use super::Loss;
 use super::WorkerId;
 use super::view::Look;
 use crate::bridge::Board;
+use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::Timeouts;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// What is accepted as a body.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
 }

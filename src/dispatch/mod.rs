@@ -9,12 +9,15 @@ mod connection;
 pub mod core;
 pub mod histogram;
 mod messages;
+mod outgoing;
 mod pace;
 mod port;
 mod refuse;
 mod run;
 mod sort;
+mod spool;
 mod upload;
+mod upload_file;
 mod view;
 
 pub use core::AtWork;

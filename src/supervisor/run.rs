@@ -110,6 +110,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         limits: config.limits.clone(),
         timeouts: config.timeouts.clone(),
         uploads: config.uploads.clone(),
+        delivery: config.delivery.clone(),
         access_log,
     };
     let dispatcher = Dispatcher::start(settings, sender)

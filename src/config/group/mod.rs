@@ -3,6 +3,7 @@
 
 pub(super) mod admin;
 pub(super) mod application;
+pub(super) mod delivery;
 pub(super) mod front_end;
 pub(super) mod general;
 pub(super) mod limits;
