@@ -15,6 +15,7 @@ use crate::cli::Parsed;
 use crate::cli::Verb;
 use crate::config;
 use crate::config::Admin;
+use crate::config::Config;
 use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Interpreter;
@@ -23,7 +24,7 @@ use crate::telemetry;
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
-    match cli::parse(args, |name| std::env::var_os(name)) {
+    match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
             say(&stdout);
             // A reader that has gone away does not want to know.
@@ -36,8 +37,24 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             for warning in &config.warnings {
                 telemetry::warn!("{warning}");
             }
-            supervisor::run(*config, interpreter).code()
+            supervisor::run(*config, interpreter, Box::new(move || reread(args.clone()))).code()
         }
+    }
+}
+
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The settings as they are now: same command line, same environment, but the file may have changed.
+fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
+    match cli::parse(args, environment) {
+        Parsed::Run(config) => Ok(*config),
+        Parsed::Exit { stderr, .. } => Err(stderr
+            .lines()
+            .map(|line| line.trim_start_matches("lurcher: ").to_owned())
+            .collect()),
+        Parsed::Verb(_) => Err(vec!["a command, and no settings".to_owned()]),
     }
 }
 
@@ -52,6 +69,16 @@ fn obey(order: Order) -> u8 {
             let wait = !order.is_set("no-wait");
             aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
         }
+        Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
+        Verb::Scale => {
+            let word = order.words.first().cloned().unwrap_or_default();
+            match word.to_str().and_then(|word| word.parse().ok()) {
+                Some(workers) => {
+                    aimed(order, |target| admin::tell(target, &Wish::Scale { workers }, false))
+                }
+                None => wrong(&[format!("scale: {} is no number of workers", word.display())]),
+            }
+        }
         Verb::Version => {
             say(&cli::version());
             0
@@ -63,14 +90,16 @@ fn obey(order: Order) -> u8 {
 fn aimed(order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
     match target(order) {
         Ok(target) => act(&target),
-        Err(wrong) => {
-            for line in wrong {
-                // A reader that has gone away does not want to know.
-                let _ = writeln!(std::io::stderr(), "lurcher: {line}");
-            }
-            cli::EXIT_USAGE
-        }
+        Err(lines) => wrong(&lines),
     }
+}
+
+fn wrong(lines: &[String]) -> u8 {
+    for line in lines {
+        // A reader that has gone away does not want to know.
+        let _ = writeln!(std::io::stderr(), "lurcher: {line}");
+    }
+    cli::EXIT_USAGE
 }
 
 fn target(order: Order) -> Result<Target, Vec<String>> {
@@ -81,7 +110,7 @@ fn target(order: Order) -> Result<Target, Vec<String>> {
             None => return Err(vec![format!("--pid: {text:?} is no process id")]),
         },
     };
-    let world = System(|name: &str| std::env::var_os(name));
+    let world = System(environment);
     match config::resolve_admin(order.sources, &world) {
         Ok(Admin { control }) => Ok(Target { control, pid }),
         Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),

@@ -22,6 +22,13 @@ pub enum Wish {
     Status {},
     /// To finish what was taken, and end.
     Stop {},
+    /// To load application and settings anew.
+    Reload {},
+    /// To have so many workers, from 1.
+    Scale {
+        /// How many.
+        workers: u32,
+    },
 }
 
 /// What comes back, as another line.
@@ -57,11 +64,11 @@ pub struct Instance {
     /// Most requests that may wait.
     pub queue_limit: usize,
     /// How many workers there ought to be.
-    pub wanted: u32,
+    pub wanted: usize,
     /// Its worker processes, those that still load and those that end included.
     pub workers: BTreeMap<WorkerId, Process>,
-    /// How many workers have ended, by the reason.
-    pub ended: BTreeMap<&'static str, u64>,
+    /// How many workers were replaced, by the reason.
+    pub restarts: BTreeMap<&'static str, u64>,
 }
 
 /// One worker process.

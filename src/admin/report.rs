@@ -36,11 +36,11 @@ pub struct Report {
     /// What waits.
     pub queue: Queue,
     /// How many workers there ought to be.
-    pub workers_wanted: u32,
+    pub workers_wanted: usize,
     /// Those that there are.
     pub workers: Vec<Worker>,
-    /// Workers that have ended, by the reason.
-    pub workers_ended: BTreeMap<String, u64>,
+    /// Workers that were replaced, by the reason.
+    pub restarts: BTreeMap<String, u64>,
     /// Counted since the start.
     pub totals: Totals,
     /// How long requests took in the last one to two minutes.
@@ -187,7 +187,7 @@ impl Report {
             },
             workers_wanted: instance.wanted,
             workers: instance.workers.iter().map(worker).collect(),
-            workers_ended: instance.ended.iter().map(|(why, n)| ((*why).to_owned(), *n)).collect(),
+            restarts: instance.restarts.iter().map(|(why, n)| ((*why).to_owned(), *n)).collect(),
             totals: Totals {
                 requests: counters.requests,
                 answered: classes.collect(),

@@ -66,12 +66,12 @@ fn write_all(out: &mut String, report: &Report, rate: Option<f64>) -> std::fmt::
     writeln!(out, "traffic   {} in, {} out", size(totals.bytes_in), size(totals.bytes_out))?;
     writeln!(out, "times     {}", percentiles(&report.times.request))?;
     writeln!(out, "waiting   {}", percentiles(&report.times.queue))?;
-    let ended: Vec<String> =
-        report.workers_ended.iter().map(|(why, number)| format!("{why} {number}")).collect();
+    let restarts: Vec<String> =
+        report.restarts.iter().map(|(why, number)| format!("{why} {number}")).collect();
     let ready = report.workers.iter().filter(|worker| worker.state == "ready").count();
     write!(out, "workers   {ready} of {} ready", report.workers_wanted)?;
-    if !ended.is_empty() {
-        write!(out, "; ended so far: {}", ended.join(", "))?;
+    if !restarts.is_empty() {
+        write!(out, "; replaced so far: {}", restarts.join(", "))?;
     }
     out.push_str("\n\n");
     let head = ["", "pid", "state", "age", "requests", "memory", "busy"];

@@ -23,6 +23,8 @@ use crate::config::table::settings;
 pub enum Verb {
     Status,
     Stop,
+    Reload,
+    Scale,
     Version,
 }
 
@@ -70,7 +72,7 @@ const PID: Opt = Opt {
 const WHERE: Takes = Takes::These(&[Key::Control, Key::Config]);
 
 /// The table, in the order of the help.
-static ROWS: [Row; 4] = [
+static ROWS: &[Row] = &[
     Row {
         verb: Some(Verb::Status),
         name: "status",
@@ -98,6 +100,24 @@ static ROWS: [Row; 4] = [
             Opt { name: "no-wait", metavar: "", help: "Do not wait until it has ended" },
             PID,
         ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Reload),
+        name: "reload",
+        metavar: "",
+        words: (0, 0),
+        about: "Load application and settings anew, and wait until all workers are new; or say why not",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Scale),
+        name: "scale",
+        metavar: "WORKERS",
+        words: (1, 1),
+        about: "Have so many workers from now on",
+        options: &[PID],
         settings: WHERE,
     },
     Row {
@@ -260,7 +280,7 @@ mod tests {
 
     #[test]
     fn rows_are_in_order() {
-        for row in &ROWS {
+        for row in ROWS {
             assert!(row.words.0 <= row.words.1, "{}", row.name);
             assert!(!row.about.ends_with('.'), "{}", row.name);
             assert!(row.help().lines().all(|line| line.chars().count() <= 100), "{}", row.name);

@@ -10,6 +10,7 @@ mod endpoint;
 mod fault;
 mod file;
 mod group;
+mod live;
 mod nearest;
 mod reader;
 mod resolve;
@@ -83,6 +84,8 @@ pub struct Config {
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
+    /// Each setting but links as it would stand in the file, to tell what has changed.
+    pub(crate) literals: Vec<(table::Key, Option<String>)>,
 }
 
 impl Config {

@@ -107,6 +107,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         admin,
         process,
         warnings,
+        literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };
     Ok(Resolved { config, shown, link_origins, file })
 }

@@ -22,6 +22,8 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
@@ -97,7 +99,7 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &'static [Self] = &[
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -174,6 +176,14 @@ impl Setting {
         }
     }
 
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
+        }
+    }
+
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
@@ -183,7 +193,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 10] = [
+const ROWS: &[&[Setting]] = &[
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -199,7 +209,7 @@ const ROWS: [&[Setting]; 10] = [
 
 /// All settings, in the order of the help.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    ROWS.into_iter().flatten()
+    ROWS.iter().copied().flatten()
 }
 
 #[cfg(test)]

@@ -102,7 +102,13 @@ fn defaults_hold_when_only_the_needed_is_given() {
             underscore_headers: Underscore::Drop,
             lint: false,
         },
-        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        workers: Workers {
+            workers: 1,
+            threads: 4,
+            keep_alive: true,
+            start_timeout: Duration::from_secs(300),
+            reload_surge: 1,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
         uploads: Uploads {
             max_body: Some(1 << 30),
@@ -122,6 +128,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         admin: Admin { control: ControlPlace::Usual },
         process: Process::default(),
         warnings: Vec::new(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }

@@ -31,6 +31,17 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
 }
 
+/// What may change while the dispatcher runs.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How much.
+    pub limits: Limits,
+    /// For how long.
+    pub timeouts: Timeouts,
+    /// Of request bodies.
+    pub uploads: Uploads,
+}
+
 /// What the supervisor tells the dispatcher.
 #[derive(Debug)]
 pub enum Command {
@@ -49,6 +60,8 @@ pub enum Command {
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
     WorkerExited(WorkerId),
+    /// What is bounded is bounded so from now on.
+    Bounds(Box<Bounds>),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
     /// Say how things stand, in this way.

@@ -28,6 +28,7 @@ pub use core::Snapshot;
 pub use core::Times;
 pub use core::WorkerId;
 pub use core::WorkerView;
+pub use messages::Bounds;
 pub use messages::Command;
 pub use messages::News;
 pub use messages::Settings;

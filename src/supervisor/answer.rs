@@ -3,8 +3,12 @@
 use std::time::Instant;
 
 use super::Exit;
+use super::Reloaded;
+use super::reload::MOST_WORKERS;
+use super::reload::Told;
 use super::run::Phase;
 use super::run::Supervisor;
+use super::watch::count;
 use crate::admin::Ask;
 use crate::admin::Instance;
 use crate::admin::Process;
@@ -33,7 +37,34 @@ impl Supervisor {
                 self.stop(Exit::Stopped);
                 reply.done(format!("stopping; requests have {} s", limit.as_secs_f64()));
             }
+            Wish::Reload {} => {
+                telemetry::info!("told to reload ({asker})");
+                self.reload(Some(Told::new(|outcome| match outcome {
+                    Reloaded::Done => reply.done("reloaded"),
+                    Reloaded::Failed(why) => {
+                        reply.refuse(format!("reload failed, nothing has changed: {why}"));
+                    }
+                })));
+            }
+            Wish::Scale { workers } => self.told_to_scale(workers, &asker, reply),
         }
+    }
+
+    fn told_to_scale(&mut self, workers: u32, asker: &str, reply: Reply) {
+        if self.phase != Phase::Running {
+            return reply.refuse("it is stopping");
+        }
+        let Ok(wanted @ 1..=MOST_WORKERS) = usize::try_from(workers) else {
+            return reply.refuse(format!("an instance has 1 to {MOST_WORKERS} workers"));
+        };
+        telemetry::info!("told to scale ({asker})");
+        let before = self.wanted;
+        self.scale(wanted);
+        reply.done(if before == wanted {
+            format!("{} already", count(wanted, "worker"))
+        } else {
+            format!("scaling from {before} to {}", count(wanted, "worker"))
+        });
     }
 
     fn tell_status(&self, reply: Reply) {
@@ -60,9 +91,9 @@ impl Supervisor {
                 Phase::Draining(_) => "draining",
             },
             queue_limit: self.config.limits.queue_limit,
-            wanted: self.config.workers.workers,
+            wanted: self.wanted,
             workers: workers.collect(),
-            ended: self.ended.clone(),
+            restarts: self.restarts.iter().map(|(why, times)| (why.as_str(), times)).collect(),
         }
     }
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 from support.process import Lurcher
 from support.rawhttp import get
+from support.site import Site, version
 from support.stage import Stage
 from support.waiting import wait_for
 
@@ -52,7 +53,7 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     assert get(front.port, "/number/1").body == b"1"
     assert get(front.port, "/status?code=404").status == 404
     assert get(front.port, "/raise").status == 500
-    slow = in_background(lambda: get(front.port, "/number/7?ms=2500"))
+    slow = in_background(lambda: get(front.port, "/number/7?ms=1500"))
 
     def busy() -> dict[str, Any]:
         shown = status(stage)
@@ -66,7 +67,7 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     assert {w["pid"] for w in shown["workers"]} == set(workers)
     assert all(w["rss"] > 1_000_000 and w["slots"] == 3 for w in shown["workers"])
     (current,) = [c for w in shown["workers"] for c in w["requests_at_work"]]
-    assert (current["method"], current["target"]) == ("GET", "/number/7?ms=2500")
+    assert (current["method"], current["target"]) == ("GET", "/number/7?ms=1500")
     assert 0 <= current["age"] < 60
     (link,) = shown["links"]
     assert link["connected"]
@@ -79,7 +80,7 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     assert totals["bytes_out"] > 200
     assert shown["times"]["request"]["count"] == 3
     assert 0 < shown["times"]["request"]["p50"] <= shown["times"]["request"]["max"] < 60
-    for words in ("GET /number/7?ms=2500", "up", "0 of 1024 wait", "2 of 2 ready", "5xx 1"):
+    for words in ("GET /number/7?ms=1500", "up", "0 of 1024 wait", "2 of 2 ready", "5xx 1"):
         assert words in text, text
 
 
@@ -207,3 +208,33 @@ def test_stop_while_it_stops(stage: Stage) -> None:
     assert again.stderr == "lurcher: it is stopping already\n"
     slow.join()
     assert lurcher.wait_exit() == 0
+
+
+def test_reload_and_scale_say_what_came_of_it(stage: Stage) -> None:
+    front = stage.mongrel2()
+    site = Site(stage.directory)
+    lurcher = stage.lurcher(*front.options, *site.options, app=None, env=site.env)
+    assert version(front.port) == 1
+    site.write(2)
+    done = stage.command("reload")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reloaded\n", "")
+    assert version(front.port) == 2
+    site.write(3, extra="this is no Python")
+    done = stage.command("reload")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "reload failed, nothing has changed" in done.stderr
+    assert "SyntaxError" in done.stderr
+    assert version(front.port) == 2
+    assert status(stage)["restarts"]["reload"] == 1
+    done = stage.command("scale", "2")
+    assert (done.returncode, done.stdout) == (0, "scaling from 1 to 2 workers\n")
+    lurcher.wait_for_workers(2)
+    for words, code, expected in (
+        (["scale", "2"], 0, "2 workers already"),
+        (["scale", "0"], 1, "an instance has 1 to 512 workers"),
+        (["scale", "many"], 64, "scale: many is no number of workers"),
+        (["scale"], 64, "scale: WORKERS is missing"),
+    ):
+        done = stage.command(*words)
+        assert done.returncode == code
+        assert expected in done.stdout + done.stderr

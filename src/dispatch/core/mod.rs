@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Bounds;
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
@@ -236,6 +237,11 @@ impl Core {
             malformed_lines: telemetry::Limited::new(),
             waited_lines: telemetry::Limited::new(),
         }
+    }
+
+    /// Other bounds hold from now on. What is beyond a smaller one already stays.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        Bounds { limits: self.limits, timeouts: self.timeouts, uploads: self.uploads } = bounds;
     }
 
     /// A turn of the loop begins.
