@@ -17,6 +17,7 @@ use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
 use super::group::process::Process;
+use super::group::recycle::Recycle;
 use super::group::timeouts::Timeouts;
 use super::group::uploads::Uploads;
 use super::group::workers::Workers;
@@ -68,6 +69,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let app_path = Application::read_path(&mut reader);
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
+    let recycle = Recycle::read(&mut reader);
     let limits = Limits::read(&mut reader);
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
@@ -84,13 +86,24 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let (
         Some(application),
         Some(workers),
+        Some(recycle),
         Some(limits),
         Some(timeouts),
         Some(uploads),
         Some(delivery),
         Some(log),
         true,
-    ) = (application, workers, limits, timeouts, uploads, delivery, log, faults.is_empty())
+    ) = (
+        application,
+        workers,
+        recycle,
+        limits,
+        timeouts,
+        uploads,
+        delivery,
+        log,
+        faults.is_empty(),
+    )
     else {
         return Err(Faults { list: faults, warnings });
     };
@@ -99,6 +112,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         front_end,
         application,
         workers,
+        recycle,
         limits,
         timeouts,
         uploads,
