@@ -8,9 +8,9 @@ use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use super::News;
 use super::WorkerId;
 use super::core::Core;
-use super::run::News;
 use crate::bridge::EndInfo;
 use crate::bridge::Frame;
 use crate::bridge::FrameError;

@@ -5,7 +5,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -17,18 +16,14 @@ use crossbeam_channel::TryRecvError;
 use nix::sys::eventfd::EfdFlags;
 use nix::sys::eventfd::EventFd;
 
-use super::Counters;
+use super::Command;
 use super::Loss;
-use super::WorkerId;
+use super::News;
+use super::Settings;
 use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
-use crate::bridge::Board;
-use crate::config::FrontEnd;
-use crate::config::Limits;
 use crate::config::LinkSpec;
-use crate::config::Timeouts;
-use crate::config::Uploads;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -41,64 +36,6 @@ use crate::transport::Watch;
 
 /// Messages taken from one link in one turn, so that a flood on one does not keep the others waiting.
 const MESSAGES: usize = 1024;
-
-/// What a dispatcher is made from.
-#[derive(Debug)]
-pub struct Settings {
-    /// The front ends.
-    pub front_end: FrontEnd,
-    /// What is bounded.
-    pub limits: Limits,
-    /// How long things may take.
-    pub timeouts: Timeouts,
-    /// What is accepted as a body.
-    pub uploads: Uploads,
-    /// Where access lines go.
-    pub access_log: Option<AccessLog>,
-}
-
-/// What the supervisor tells the dispatcher.
-#[derive(Debug)]
-pub enum Command {
-    /// A worker was started; this is our end of its bridge. It gets `setup` at once.
-    AddWorker {
-        /// Its name.
-        id: WorkerId,
-        /// Our end of its bridge.
-        bridge: UnixStream,
-        /// Its board.
-        board: Board,
-        /// Its settings, as JSON.
-        setup: Vec<u8>,
-    },
-    /// This worker gets no more requests, finishes what it has, and ends.
-    DrainWorker(WorkerId),
-    /// The process of this worker has ended.
-    WorkerExited(WorkerId),
-    /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
-    Leave,
-    /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
-    GiveUp,
-}
-
-/// What the supervisor hears from the dispatcher.
-#[derive(Debug)]
-pub enum News {
-    /// A worker has loaded the application.
-    Ready(WorkerId),
-    /// A worker could not load the application; the text is the traceback.
-    LoadFailed(WorkerId, String),
-    /// A worker was told by somebody else to end.
-    WantsToLeave(WorkerId),
-    /// The bridge of a worker has ended, and its requests have been seen to.
-    Gone(WorkerId, Loss),
-    /// All front ends are left and every request that was taken is answered.
-    Idle(Counters),
-    /// So many requests were answered 503 because of [`Command::GiveUp`].
-    GivenUp(usize),
-    /// The dispatcher cannot go on.
-    Failed(String),
-}
 
 /// The supervisor's hold on the dispatcher thread. Dropping it ends the thread.
 #[derive(Debug)]
@@ -191,6 +128,7 @@ impl Body {
         let mut watches: Vec<Watch> = Vec::new();
         loop {
             let now = Instant::now();
+            self.core.begin_turn(now);
             let go_on = self.obey(now);
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
@@ -254,6 +192,10 @@ impl Body {
                 }
             }
             Command::Leave => self.leave(now),
+            Command::Look(look) => {
+                let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);
+                look.at(&self.links, &mut self.core, lost);
+            }
             Command::GiveUp => {
                 self.leave(now);
                 let answered = self.core.give_up();

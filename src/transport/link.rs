@@ -140,6 +140,11 @@ impl Link {
         self.publisher.subscribed()
     }
 
+    /// Whether requests come in from the front end.
+    pub fn connected(&self) -> bool {
+        matches!(self.state, Pull::Connected(_) | Pull::Leaving(..))
+    }
+
     /// Whether publications pile up here: whoever makes them should wait.
     pub fn congested(&self) -> bool {
         self.publisher.congested()

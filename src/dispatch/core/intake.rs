@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Core;
+use super::Fate;
 use super::Key;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
@@ -25,6 +26,7 @@ use crate::transport::Message;
 impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
+        self.counters.bytes_in += message.len() as u64;
         match sort::sort(&message) {
             Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
                 let key = Key { link, conn };
@@ -177,20 +179,13 @@ impl Core {
     /// Answers the first of a connection's line instead of a worker, and closes the connection.
     pub(super) fn refuse_first(&mut self, key: Key, refusal: Refusal) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
-        let Some(Waiting { message, received, .. }) = connection.line.pop_front() else { return };
+        let Some(item) = connection.line.pop_front() else { return };
         self.waiting -= 1;
-        connection.out.extend_from_slice(&refuse::answer(refusal, &message));
+        connection.out.extend_from_slice(&refuse::answer(refusal, &item.message));
         self.waiting -= connection.close();
         self.send_later(key);
-        self.refused(&message, refuse::status(refusal), received);
-    }
-
-    pub(super) fn refused(&mut self, message: &[u8], status: u16, received: Instant) {
         self.counters.refused += 1;
-        if self.want_access_lines {
-            let line = refuse::access_line(message, status);
-            self.log(&line, received);
-        }
+        self.over_unrun(&item, Fate::Refused, refuse::status(refusal));
     }
 
     fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
@@ -234,6 +229,9 @@ impl Core {
         self.waiting -= connection.line.len();
         if connection.active.is_some() || !connection.line.is_empty() {
             self.counters.clients_gone += 1;
+        }
+        for item in &connection.line {
+            self.over_unrun(item, Fate::ClientGone, 0);
         }
         let Some(ticket) = connection.active else { return };
         if let Some(exchange) = self.exchanges.get_mut(&ticket) {

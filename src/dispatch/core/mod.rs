@@ -4,10 +4,12 @@
 //! [`Core::bridge_out`]) that the loop empties. So every promise about requests can be tested without a front end, a worker
 //! process or an interpreter.
 
+mod account;
 mod intake;
 mod overdue;
 mod results;
 mod send;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -32,6 +34,11 @@ use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
 
+pub use account::Fate;
+pub use account::Times;
+pub use snapshot::AtWork;
+pub use snapshot::Snapshot;
+pub use snapshot::WorkerView;
 pub use workers::Loss;
 
 /// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
@@ -70,6 +77,8 @@ struct Exchange {
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
+    /// When it was handed to the worker.
+    given: Instant,
     /// When it came to the head of its line.
     since: Option<Instant>,
     /// The file that is its body.
@@ -130,6 +139,14 @@ pub struct Counters {
     pub waited_too_long: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
+    /// Requests that are over, by the class of the status that was sent: `[5]` are 5xx, `[0]` got none.
+    pub answered: [u64; 6],
+    /// Requests that are over, by [`Fate`].
+    pub fates: [u64; Fate::ALL.len()],
+    /// Bytes of all messages received from front ends.
+    pub bytes_in: u64,
+    /// Bytes of responses published, heads included.
+    pub bytes_out: u64,
 }
 
 /// See the module's text.
@@ -154,6 +171,9 @@ pub struct Core {
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
+    times: Times,
+    /// When the present turn began.
+    now: Instant,
     malformed_lines: telemetry::Limited,
     waited_lines: telemetry::Limited,
 }
@@ -178,9 +198,16 @@ impl Core {
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
+            times: Times::new(now),
+            now,
             malformed_lines: telemetry::Limited::new(),
             waited_lines: telemetry::Limited::new(),
         }
+    }
+
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
     }
 
     /// What was counted so far.

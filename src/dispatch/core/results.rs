@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Exchange;
+use super::Fate;
 use super::WorkerId;
 use crate::bridge::EndInfo;
 use crate::bridge::Ticket;
@@ -41,9 +42,7 @@ impl Core {
             worker.load.ended(now, end.service_ns);
             worker.finished += 1;
         }
-        if self.want_access_lines {
-            self.log(line, exchange.received);
-        }
+        self.over(&exchange, end, line);
         if exchange.gone {
             return;
         }
@@ -61,7 +60,9 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.returned();
         }
-        if !exchange.gone {
+        if exchange.gone {
+            self.over_without_worker(&exchange, Fate::ClientGone, 0);
+        } else {
             self.put_back(exchange);
         }
     }

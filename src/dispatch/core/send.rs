@@ -29,6 +29,7 @@ impl Core {
                 let payload = &connection.out[..bytes];
                 if reply::put_reply(&mut reply, &connection.sender, key.conn, payload).is_ok() {
                     self.links[key.link].out.push(reply);
+                    self.counters.bytes_out += bytes as u64;
                 }
                 if piece == Piece::Close {
                     self.links[key.link].closed[0].insert(key.conn);
@@ -72,14 +73,5 @@ impl Core {
             link.closed.swap(0, 1);
             link.closed[0].clear();
         }
-    }
-
-    pub(super) fn log(&mut self, line: &[u8], received: Instant) {
-        let micros = received.elapsed().as_micros();
-        let mut line = line.to_vec();
-        line.extend_from_slice(
-            format!(" {}.{:06}", micros / 1_000_000, micros % 1_000_000).as_bytes(),
-        );
-        self.access_lines.push(line);
     }
 }

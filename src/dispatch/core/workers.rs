@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Core;
 use super::Exchange;
+use super::Fate;
 use super::Stage;
 use super::WorkerId;
 use super::WorkerSide;
@@ -89,8 +90,9 @@ impl Core {
             worker.tickets.push_back(ticket);
             let Waiting { message, received, since, upload, .. } = item;
             let (worker, unacked, gone) = (id, 0, false);
+            let given = now;
             let exchange =
-                Exchange { key, worker, message, received, since, upload, unacked, gone };
+                Exchange { key, worker, message, received, given, since, upload, unacked, gone };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -129,8 +131,10 @@ impl Core {
             let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
             if ticket <= begun {
                 loss.begun += 1;
-                self.answer_for(&exchange, 502);
-            } else if !exchange.gone {
+                self.answer_for(&exchange, Fate::WorkerDied, 502);
+            } else if exchange.gone {
+                self.over_without_worker(&exchange, Fate::ClientGone, 0);
+            } else {
                 loss.put_back += 1;
                 self.put_back(exchange);
             }
@@ -147,28 +151,31 @@ impl Core {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if let Some(exchange) = connection.active.and_then(|t| self.exchanges.remove(&t)) {
                 answered += 1;
-                self.answer_for(&exchange, 503);
+                self.answer_for(&exchange, Fate::Refused, 503);
             } else if let Some(item) = connection.line.pop_front() {
                 answered += 1;
                 self.waiting -= 1;
                 let page = refuse::answer(Refusal::Page(503), &item.message);
                 self.waiting -= connection.fail(&page);
                 self.send_later(key);
-                self.refused(&item.message, 503, item.received);
+                self.counters.refused += 1;
+                self.over_unrun(&item, Fate::Refused, 503);
             }
         }
         self.queue.clear();
         answered
     }
 
-    fn answer_for(&mut self, exchange: &Exchange, status: u16) {
-        if exchange.gone {
+    fn answer_for(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
+        let connection = self.connections.get_mut(&exchange.key).filter(|_| !exchange.gone);
+        let Some(connection) = connection else {
+            self.over_without_worker(exchange, Fate::ClientGone, 0);
             return;
-        }
-        let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
+        };
         let page = refuse::answer(Refusal::Page(status), &exchange.message);
         self.waiting -= connection.fail(&page);
         self.send_later(exchange.key);
-        self.refused(&exchange.message, status, exchange.received);
+        self.counters.refused += 1;
+        self.over_without_worker(exchange, fate, status);
     }
 }

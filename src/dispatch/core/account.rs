@@ -1,0 +1,126 @@
+//! What becomes known of a request when it is over: counted, timed, and told to the access log.
+
+use std::time::Instant;
+
+use super::Core;
+use super::Exchange;
+use crate::bridge::EndInfo;
+use crate::bridge::Outcome;
+use crate::dispatch::connection::Waiting;
+use crate::dispatch::histogram::Histogram;
+use crate::dispatch::refuse;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Its whole response went out.
+    Ok,
+    /// The application failed: the client got 500.
+    ApplicationError,
+    /// The response broke off: the client got a part of it.
+    Cut,
+    /// The client had gone before it was answered.
+    ClientGone,
+    /// The worker died: the client got 502, or a part of the response.
+    WorkerDied,
+    /// Answered without the application.
+    Refused,
+}
+
+impl Fate {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Fate; 6] = [
+        Fate::Ok,
+        Fate::ApplicationError,
+        Fate::Cut,
+        Fate::ClientGone,
+        Fate::WorkerDied,
+        Fate::Refused,
+    ];
+
+    /// Its name in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Fate::Ok => "ok",
+            Fate::ApplicationError => "application_error",
+            Fate::Cut => "cut",
+            Fate::ClientGone => "client_gone",
+            Fate::WorkerDied => "worker_died",
+            Fate::Refused => "refused",
+        }
+    }
+
+    fn of(outcome: Outcome) -> Fate {
+        match outcome {
+            Outcome::Ok => Fate::Ok,
+            Outcome::AppError => Fate::ApplicationError,
+            Outcome::Cut => Fate::Cut,
+            Outcome::ClientGone => Fate::ClientGone,
+            Outcome::Refused => Fate::Refused,
+        }
+    }
+}
+
+/// How long requests took.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// From receiving a request to having all of its answer.
+    pub request: Histogram,
+    /// From receiving a request to handing it to a worker.
+    pub queue: Histogram,
+}
+
+impl Times {
+    pub(super) fn new(now: Instant) -> Times {
+        Times { request: Histogram::new(now), queue: Histogram::new(now) }
+    }
+}
+
+impl Core {
+    /// A worker has ended a request.
+    pub(super) fn over(&mut self, exchange: &Exchange, end: &EndInfo, line: &[u8]) {
+        let fate = if exchange.gone { Fate::ClientGone } else { Fate::of(end.outcome) };
+        self.count(fate, end.status, exchange.received);
+        let waited = exchange.given.saturating_duration_since(exchange.received);
+        self.times.queue.note(self.now, waited);
+        if self.want_access_lines {
+            self.log(line, exchange.received);
+        }
+    }
+
+    /// A request that a worker had is over without a word from it: the client got `status`, or nothing if that is 0.
+    pub(super) fn over_without_worker(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
+        let fate = if exchange.gone { Fate::ClientGone } else { fate };
+        self.finish(fate, status, &exchange.message, exchange.received);
+    }
+
+    /// A request that no worker had is over: the client got `status`, or nothing if that is 0.
+    pub(super) fn over_unrun(&mut self, item: &Waiting, fate: Fate, status: u16) {
+        self.finish(fate, status, &item.message, item.received);
+    }
+
+    fn finish(&mut self, fate: Fate, status: u16, message: &[u8], received: Instant) {
+        self.count(fate, status, received);
+        if self.want_access_lines {
+            let line = refuse::access_line(message, status);
+            self.log(&line, received);
+        }
+    }
+
+    fn count(&mut self, fate: Fate, status: u16, received: Instant) {
+        let class = usize::from(status / 100).min(self.counters.answered.len() - 1);
+        self.counters.answered[class] += 1;
+        self.counters.fates[fate as usize] += 1;
+        let took = self.now.saturating_duration_since(received);
+        self.times.request.note(self.now, took);
+    }
+
+    fn log(&mut self, line: &[u8], received: Instant) {
+        let micros = self.now.saturating_duration_since(received).as_micros();
+        let mut line = line.to_vec();
+        line.extend_from_slice(
+            format!(" {}.{:06}", micros / 1_000_000, micros % 1_000_000).as_bytes(),
+        );
+        self.access_lines.push(line);
+    }
+}

@@ -1,0 +1,74 @@
+//! What the supervisor and the dispatcher say to each other. Neither waits for the other.
+
+use std::os::unix::net::UnixStream;
+
+use super::Counters;
+use super::Loss;
+use super::WorkerId;
+use super::view::Look;
+use crate::bridge::Board;
+use crate::config::FrontEnd;
+use crate::config::Limits;
+use crate::config::Timeouts;
+use crate::config::Uploads;
+use crate::telemetry::access::AccessLog;
+
+/// What a dispatcher is made from.
+#[derive(Debug)]
+pub struct Settings {
+    /// The front ends.
+    pub front_end: FrontEnd,
+    /// What is bounded.
+    pub limits: Limits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// What is accepted as a body.
+    pub uploads: Uploads,
+    /// Where access lines go.
+    pub access_log: Option<AccessLog>,
+}
+
+/// What the supervisor tells the dispatcher.
+#[derive(Debug)]
+pub enum Command {
+    /// A worker was started; this is our end of its bridge. It gets `setup` at once.
+    AddWorker {
+        /// Its name.
+        id: WorkerId,
+        /// Our end of its bridge.
+        bridge: UnixStream,
+        /// Its board.
+        board: Board,
+        /// Its settings, as JSON.
+        setup: Vec<u8>,
+    },
+    /// This worker gets no more requests, finishes what it has, and ends.
+    DrainWorker(WorkerId),
+    /// The process of this worker has ended.
+    WorkerExited(WorkerId),
+    /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
+    Leave,
+    /// Say how things stand, in this way.
+    Look(Look),
+    /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
+    GiveUp,
+}
+
+/// What the supervisor hears from the dispatcher.
+#[derive(Debug)]
+pub enum News {
+    /// A worker has loaded the application.
+    Ready(WorkerId),
+    /// A worker could not load the application; the text is the traceback.
+    LoadFailed(WorkerId, String),
+    /// A worker was told by somebody else to end.
+    WantsToLeave(WorkerId),
+    /// The bridge of a worker has ended, and its requests have been seen to.
+    Gone(WorkerId, Loss),
+    /// All front ends are left and every request that was taken is answered.
+    Idle(Counters),
+    /// So many requests were answered 503 because of [`Command::GiveUp`].
+    GivenUp(usize),
+    /// The dispatcher cannot go on.
+    Failed(String),
+}
