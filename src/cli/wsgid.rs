@@ -22,9 +22,8 @@ pub(super) struct Refused {
     pub(super) instead: &'static str,
 }
 
-pub(super) static ACCEPTED: [Accepted; 7] = [
+pub(super) static ACCEPTED: [Accepted; 6] = [
     Accepted { name: "debug", help: "The same as --log-level debug" },
-    Accepted { name: "no-daemon", help: "No effect: lurcher always stays in the foreground" },
     Accepted {
         name: "stdout",
         help: "No effect: the log goes to standard error, as wsgid's does with this",

@@ -70,7 +70,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
     let log = Log::read(&mut reader);
-    let process = Process::read(&mut reader);
+    let process = Process::read(&mut reader, log.as_ref());
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
@@ -84,8 +84,9 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(timeouts),
         Some(uploads),
         Some(log),
+        Some(process),
         true,
-    ) = (application, workers, limits, timeouts, uploads, log, faults.is_empty())
+    ) = (application, workers, limits, timeouts, uploads, log, process, faults.is_empty())
     else {
         return Err(Faults { list: faults, warnings });
     };

@@ -106,7 +106,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
         timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
         uploads: Uploads { max_body: Some(1 << 30) },
-        log: Log { access_log: None, log_level: Level::Info },
+        log: Log { log_file: None, access_log: None, log_level: Level::Info },
         process: Process::default(),
         warnings: Vec::new(),
     };

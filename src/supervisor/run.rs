@@ -20,6 +20,7 @@ use signal_hook::iterator::Signals;
 
 use super::Exit;
 use super::Interpreter;
+use super::announce::Announcer;
 use super::policy::Policy;
 use super::watch::Worker;
 use super::watch::count;
@@ -33,6 +34,7 @@ use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::WorkerId;
 use crate::system;
+use crate::system::Herald;
 use crate::system::PidFile;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -67,11 +69,12 @@ pub(super) struct Supervisor {
     pub(super) began: Instant,
     /// Removed with the supervisor, after the last worker has ended.
     _pid_file: Option<PidFile>,
+    pub(super) announcer: Announcer,
 }
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM, INT and HUP stop it, a second one at once.
-pub fn run(config: Config, interpreter: Interpreter) -> Exit {
-    match start(config, interpreter) {
+pub fn run(config: Config, interpreter: Interpreter, herald: Herald) -> Exit {
+    match start(config, interpreter, herald) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
         Err((what, why)) => {
             telemetry::error!("{what}: {why}");
@@ -82,7 +85,11 @@ pub fn run(config: Config, interpreter: Interpreter) -> Exit {
 
 type Fault = (&'static str, String);
 
-fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiver<i32>), Fault> {
+fn start(
+    config: Config,
+    interpreter: Interpreter,
+    herald: Herald,
+) -> Result<(Supervisor, Receiver<i32>), Fault> {
     let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
         Some(target) => Some(
@@ -90,6 +97,10 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         ),
         None => None,
     };
+    if let Some(log) = &access_log {
+        system::give(log, config.process.identity.as_ref())
+            .map_err(|e| ("cannot give the access log to another user", e.to_string()))?;
+    }
     // Whatever only root can open is open by now, and there is no second thread yet.
     if let Some(identity) = &config.process.identity {
         system::become_identity(identity)
@@ -120,6 +131,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         exit: Exit::Stopped,
         began: Instant::now(),
         _pid_file: pid_file,
+        announcer: Announcer::new(herald),
     };
     Ok((supervisor, signals))
 }
@@ -166,6 +178,7 @@ impl Supervisor {
         for _ in 0..self.config.workers.workers {
             self.spawn();
         }
+        self.announce();
         while !self.finished() {
             let pause = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
             let timer = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
@@ -178,6 +191,7 @@ impl Supervisor {
                 recv(timer) -> _ => {}
             }
             self.keep_time();
+            self.announce();
         }
         // Its end lets last answers out.
         drop(self.dispatcher);
@@ -194,7 +208,11 @@ impl Supervisor {
             Phase::Running => None,
             Phase::Leaving(at) | Phase::Draining(at) => Some(at),
         };
-        phase.into_iter().chain(self.replacements.iter().copied()).min()
+        phase
+            .into_iter()
+            .chain(self.announcer.deadline())
+            .chain(self.replacements.iter().copied())
+            .min()
     }
 
     fn keep_time(&mut self) {

@@ -35,6 +35,13 @@ pub(super) struct Worker {
     gone: Option<Loss>,
 }
 
+impl Worker {
+    /// Whether it takes requests.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ready.is_some() && !self.draining && self.exited.is_none()
+    }
+}
+
 impl Supervisor {
     pub(super) fn spawn(&mut self) {
         if !self.may_spawn() {

@@ -23,9 +23,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
-use nix::unistd::dup2_stderr;
 use nix::unistd::dup2_stdin;
-use nix::unistd::dup2_stdout;
 use nix::unistd::setsid;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
@@ -63,6 +61,8 @@ pub enum Came {
 #[derive(Debug)]
 pub struct Starter {
     report: UnixStream,
+    /// Readable after a signal.
+    woken: UnixStream,
 }
 
 /// The instance's side: what it has to tell to its starter.
@@ -77,9 +77,13 @@ pub fn detach(fork: Fork) -> io::Result<Side> {
     let between = fork()?;
     if between > 0 {
         drop(theirs);
+        let (woken, wake) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            pipe::register(signal, wake.try_clone()?)?;
+        }
         // Nobody else would reap it. It ends at once; that it has ended already is no fault.
         let _ = waitpid(Pid::from_raw(between), None);
-        return Ok(Side::Starter(Starter { report: ours }));
+        return Ok(Side::Starter(Starter { report: ours, woken }));
     }
     drop(ours);
     setsid()?;
@@ -92,45 +96,30 @@ pub fn detach(fork: Fork) -> io::Result<Side> {
     Ok(Side::Daemon(report))
 }
 
-/// Lets what is written to standard error, and with `stdout` also to standard output, go into `file`; in this process and
-/// in all that it will start.
-pub fn write_to(file: &File, stdout: bool) -> io::Result<()> {
-    dup2_stderr(file)?;
-    if stdout {
-        dup2_stdout(file)?;
-    }
-    Ok(())
-}
-
 impl Starter {
     /// Waits until the instance serves or has ended. A Ctrl-C meanwhile, or a SIGTERM, is for the instance.
     pub fn wait(self) -> io::Result<Came> {
-        let (woken, wake) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
-            pipe::register(signal, wake.try_clone()?)?;
-        }
         let mut pid = None;
-        let mut report = BufReader::new(self.report);
+        let mut unwanted = false;
+        let Self { report, woken } = self;
+        let mut report = BufReader::new(report);
         loop {
             let mut fds = [
                 PollFd::new(report.get_ref().as_fd(), PollFlags::POLLIN),
                 PollFd::new(woken.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Err(Errno::EINTR) => continue,
-                other => other?,
-            };
-            let signalled = fds[1].any().unwrap_or(false);
-            if signalled {
-                (&woken).read_exact(&mut [0])?;
-                if let Some(pid) = pid {
-                    // It fails only when the instance has ended, which its report will tell.
-                    let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            if !report.buffer().is_empty() {
+                // Several lines have come at once.
+            } else if let Err(errno) = poll(&mut fds, PollTimeout::NONE) {
+                match errno {
+                    Errno::EINTR => continue,
+                    _ => return Err(errno.into()),
                 }
-                continue;
             }
-            // It comes in whole lines; several may come at once.
-            loop {
+            if fds[1].any().unwrap_or(false) {
+                (&woken).read_exact(&mut [0])?;
+                unwanted = true;
+            } else {
                 let mut line = String::new();
                 report.read_line(&mut line)?;
                 match line.trim_end().split_once(' ') {
@@ -143,9 +132,11 @@ impl Starter {
                     }
                     _ => return Ok(Came::Lost),
                 }
-                if report.buffer().is_empty() {
-                    break;
-                }
+            }
+            if let Some(pid) = pid.filter(|_| unwanted) {
+                // It fails only when the instance has ended, which its report will tell.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+                unwanted = false;
             }
         }
     }

@@ -22,9 +22,9 @@ impl Herald {
         Self(Arc::new(Voices { notify, report }))
     }
 
-    /// How long the service manager waits for a sign of life, if it does.
-    pub fn watchdog(&self) -> Option<Duration> {
-        self.0.notify.as_ref().and_then(Notify::watchdog)
+    /// How long the service manager, if there is one, waits for a sign of life; for ever mostly.
+    pub fn patience(&self) -> Option<Duration> {
+        self.0.notify.as_ref().map(|notify| notify.watchdog().unwrap_or(Duration::MAX))
     }
 
     /// The first worker is ready and the links are open, or a reload is over.
@@ -47,14 +47,9 @@ impl Herald {
         self.notify("STOPPING=1");
     }
 
-    /// How it is, in one line.
-    pub fn status(&self, line: &str) {
-        self.notify(&format!("STATUS={line}"));
-    }
-
-    /// Every part of the instance lives.
-    pub fn alive(&self) {
-        self.notify("WATCHDOG=1");
+    /// Every part of the instance lives; `line` says how it is.
+    pub fn alive(&self, line: &str) {
+        self.notify(&format!("WATCHDOG=1\nSTATUS={line}"));
     }
 
     /// It ends with this exit code.
