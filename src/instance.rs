@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::supervisor;
 use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
+use crate::supervisor::Reread;
 use crate::system;
 use crate::system::Came;
 use crate::system::Herald;
@@ -26,20 +27,22 @@ use crate::telemetry;
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
-    match cli::parse(args, |name| std::env::var_os(name)) {
+    match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
             say(&stdout);
             say_fault(&stderr);
             code
         }
         Parsed::Verb(order) => obey(&order),
-        Parsed::Run(config) => match run(*config, interpreter) {
-            Ok(code) => code,
-            Err(Unable { what, error }) => {
-                say_fault(&format!("lurcher: {what}: {error}\n"));
-                Exit::Failed.code()
+        Parsed::Run(config) => {
+            match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
+                Ok(code) => code,
+                Err(Unable { what, error }) => {
+                    say_fault(&format!("lurcher: {what}: {error}\n"));
+                    Exit::Failed.code()
+                }
             }
-        },
+        }
     }
 }
 
@@ -50,7 +53,7 @@ struct Unable {
 }
 
 /// Runs an instance, in the background if that is wanted.
-fn run(config: Config, interpreter: Interpreter) -> Result<u8, Unable> {
+fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Result<u8, Unable> {
     let unable = |what: &str| {
         let what = what.to_owned();
         move |error| Unable { what, error }
@@ -79,12 +82,12 @@ fn run(config: Config, interpreter: Interpreter) -> Result<u8, Unable> {
     for warning in &config.warnings {
         telemetry::warn!("{warning}");
     }
-    let notify = Notify::from_environment(|name| std::env::var_os(name)).unwrap_or_else(|error| {
+    let notify = Notify::from_environment(environment).unwrap_or_else(|error| {
         telemetry::warn!("NOTIFY_SOCKET cannot be used: {error}");
         None
     });
     let herald = Herald::new(notify, report);
-    let code = supervisor::run(config, interpreter, herald.clone()).code();
+    let code = supervisor::run(config, interpreter, reread, herald.clone()).code();
     herald.ended(code);
     Ok(code)
 }
@@ -112,6 +115,22 @@ fn tell(starter: Starter, log: &LogFile) -> u8 {
             say_fault(&format!("lurcher: cannot wait for the instance: {error}\n"));
             Exit::Failed.code()
         }
+    }
+}
+
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The settings as they are now: same command line, same environment, but the file may have changed.
+fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
+    match cli::parse(args, environment) {
+        Parsed::Run(config) => Ok(*config),
+        Parsed::Exit { stderr, .. } => Err(stderr
+            .lines()
+            .map(|line| line.trim_start_matches("lurcher: ").to_owned())
+            .collect()),
+        Parsed::Verb(_) => Err(vec!["a command, and no settings".to_owned()]),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) static REFUSED: [Refused; 4] = [
     Refused {
         name: "chroot",
         has_value: false,
-        instead: "not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+        instead: "not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
     },
     Refused {
         name: "django",

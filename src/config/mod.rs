@@ -10,6 +10,7 @@ mod endpoint;
 mod fault;
 mod file;
 mod group;
+mod live;
 mod nearest;
 mod reader;
 mod resolve;
@@ -34,12 +35,14 @@ pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
 pub use group::application::Application;
+pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
 pub use group::timeouts::Timeouts;
+pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;
@@ -68,12 +71,16 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// What is accepted as the body of a request.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
     /// How it lives with the rest of its system.
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
+    /// Each setting but links as it would stand in the file, to tell what has changed.
+    pub(crate) literals: Vec<(table::Key, Option<String>)>,
 }
 
 impl Config {

@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::fault::Faults;
 use super::file;
 use super::group::application::Application;
+use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
@@ -69,6 +70,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let limits = Limits::read(&mut reader);
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
+    let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
     let process = Process::read(&mut reader, log.as_ref());
     if let Some(app_path) = &app_path {
@@ -83,10 +85,21 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(limits),
         Some(timeouts),
         Some(uploads),
+        Some(delivery),
         Some(log),
         Some(process),
         true,
-    ) = (application, workers, limits, timeouts, uploads, log, process, faults.is_empty())
+    ) = (
+        application,
+        workers,
+        limits,
+        timeouts,
+        uploads,
+        delivery,
+        log,
+        process,
+        faults.is_empty(),
+    )
     else {
         return Err(Faults { list: faults, warnings });
     };
@@ -98,9 +111,11 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         limits,
         timeouts,
         uploads,
+        delivery,
         log,
         process,
         warnings,
+        literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };
     Ok(Resolved { config, shown, link_origins, file })
 }

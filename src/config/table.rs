@@ -22,10 +22,20 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
+    ResponseMemory,
+    ResponseSpool,
+    ResponseSpoolTotal,
+    SpoolDir,
+    SendTimeout,
+    KeepaliveInterval,
     LogFile,
     AccessLog,
     LogLevel,
@@ -81,6 +91,7 @@ pub enum Group {
     Workers,
     Limits,
     Uploads,
+    Delivery,
     Log,
     Process,
     General,
@@ -88,12 +99,13 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
         Self::Limits,
         Self::Uploads,
+        Self::Delivery,
         Self::Log,
         Self::Process,
         Self::General,
@@ -107,6 +119,7 @@ impl Group {
             Self::Workers => "Workers",
             Self::Limits => "Limits",
             Self::Uploads => "Uploads",
+            Self::Delivery => "Delivery",
             Self::Log => "Log",
             Self::Process => "Process",
             Self::General => "General",
@@ -161,6 +174,14 @@ impl Setting {
         }
     }
 
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
+        }
+    }
+
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
@@ -170,13 +191,14 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 9] = [
+const ROWS: [&[Setting]; 10] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,
+    group::delivery::ROWS,
     group::log::ROWS,
     group::process::ROWS,
     group::general::ROWS,

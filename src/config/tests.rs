@@ -102,13 +102,32 @@ fn defaults_hold_when_only_the_needed_is_given() {
             underscore_headers: Underscore::Drop,
             lint: false,
         },
-        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        workers: Workers {
+            workers: 1,
+            threads: 4,
+            keep_alive: true,
+            start_timeout: Duration::from_secs(300),
+            reload_surge: 1,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        uploads: Uploads {
+            max_body: Some(1 << 30),
+            upload_trust: UploadTrust::Instance,
+            upload_dir: None,
+        },
         timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
-        uploads: Uploads { max_body: Some(1 << 30) },
+        delivery: Delivery {
+            response_memory: 256 << 10,
+            response_spool: 64 << 20,
+            response_spool_total: 1 << 30,
+            spool_dir: None,
+            send_timeout: Some(Duration::from_secs(60)),
+            keepalive_interval: Some(Duration::from_secs(30)),
+        },
         log: Log { log_file: None, access_log: None, log_level: Level::Info },
         process: Process::default(),
         warnings: Vec::new(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }
@@ -124,6 +143,17 @@ fn flags_win_over_the_environment_that_over_the_file_that_over_the_default() {
     assert_eq!(resolved.config.workers.workers, 4, "the last flag");
     let shown = resolved.shown.iter().find(|shown| shown.setting.key == Key::Workers).unwrap();
     assert_eq!(shown.origin, Origin::CommandLine("workers"));
+}
+
+#[test]
+fn trust_in_a_directory_needs_the_directory() {
+    let trust = (Key::UploadTrust, "upload-trust", "directory");
+    let faults = faults(&World::default(), &[trust]);
+    let text = "--upload-trust directory needs --upload-dir (or LURCHER_UPLOAD_DIR, or upload-dir in lurcher.toml)";
+    assert_eq!(faults, [text]);
+    let flags = [trust, (Key::UploadDir, "upload-dir", "up")];
+    let config = resolved(&World::default(), &flags).config;
+    assert_eq!(config.uploads.upload_dir.as_deref(), Some(Path::new("/here/up")));
 }
 
 #[test]

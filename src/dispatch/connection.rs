@@ -5,11 +5,14 @@
 //! here; [`Connection::take`] says what may go out now.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 use std::time::Instant;
 
+use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::refuse::Refusal;
-use super::upload::Upload;
+use super::spool::Spool;
+use super::upload_file::Upload;
 use crate::bridge::Ticket;
 use crate::proto::ident::SenderUuid;
 use crate::transport::Message;
@@ -17,8 +20,9 @@ use crate::transport::Message;
 /// Requests that may wait on one connection. A client that pipelines more is answered 503 and cut off.
 pub(crate) const LINE: usize = 64;
 
-/// With flow control no message may be longer than this (protocol section 7.2).
-const CREDIT_MESSAGE: u64 = 102_400;
+/// With flow control: the credits of a connection for which nothing is under way, and so the longest possible message
+/// (protocol section 7.2).
+pub(crate) const CREDITS: u64 = 102_400;
 
 /// One thing to be answered, in its turn.
 #[derive(Debug)]
@@ -71,11 +75,11 @@ pub(crate) struct Connection {
     /// Whether it stands in the dispatcher's queue.
     pub(crate) queued: bool,
     /// Bytes for the client that have not gone out.
-    pub(crate) out: Vec<u8>,
-    /// Where in `out` the bytes of the exchange at work begin.
+    pub(crate) out: Outgoing,
+    /// How many of them are of earlier exchanges than the one at work.
     mark: usize,
     /// Whether bytes of the exchange at work have gone out.
-    pub(crate) published: bool,
+    published: bool,
     /// Bytes that the front end can take now, where it does flow control.
     pub(crate) credits: Option<u64>,
     /// Close it when everything has gone out. Nothing more is accepted from it.
@@ -86,6 +90,8 @@ pub(crate) struct Connection {
     pub(crate) touched: Instant,
     /// When the front end was last told that it is alive, or will find so by itself.
     pub(crate) kept_alive: Instant,
+    /// When what waits in `out` began to wait, or last grew less.
+    progress: Instant,
     pace: Pace,
 }
 
@@ -97,7 +103,7 @@ impl Connection {
             uploading: None,
             active: None,
             queued: false,
-            out: Vec::new(),
+            out: Outgoing::default(),
             mark: 0,
             published: false,
             credits: None,
@@ -105,6 +111,7 @@ impl Connection {
             listed: false,
             touched: now,
             kept_alive: now,
+            progress: now,
             pace: Pace::new(now),
         }
     }
@@ -129,18 +136,17 @@ impl Connection {
     /// The exchange is over, and what it had to say is in `out`. Returns how many waiting requests were given up.
     pub(crate) fn end(&mut self, keep: bool) -> usize {
         self.active = None;
-        self.mark = 0;
         if keep { 0 } else { self.close() }
     }
 
     /// The exchange failed: `page` goes out if nothing of its response has, and the connection closes in any case. Returns
     /// how many waiting requests were given up.
     pub(crate) fn fail(&mut self, page: &[u8]) -> usize {
+        // Nothing that an earlier exchange has said may be lost, and nothing be said twice.
         if self.published {
-            self.out.clear();
+            self.out.replace_from(0, b"");
         } else {
-            self.out.truncate(self.mark);
-            self.out.extend_from_slice(page);
+            self.out.replace_from(self.mark, page);
         }
         self.end(false)
     }
@@ -158,42 +164,67 @@ impl Connection {
         self.closing || self.line.iter().any(|item| item.refuse.is_some())
     }
 
+    /// Bytes of the exchange at work, or of an answer of our own, have come.
+    pub(crate) fn push(&mut self, bytes: &[u8], spool: &mut Spool) {
+        if self.out.is_empty() {
+            self.progress = spool.now();
+        }
+        self.out.push(bytes, spool);
+    }
+
     /// What may go out now. Call [`Connection::taken`] when it has, and ask again.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Piece> {
-        if self.out.is_empty() {
+        let waiting = self.out.len();
+        if waiting == 0 {
             return (self.closing && self.active.is_none()).then_some(Piece::Close);
         }
         if let Some(credits) = self.credits {
-            let most = usize::try_from(credits.min(CREDIT_MESSAGE)).unwrap_or(usize::MAX);
-            let bytes = self.out.len().min(most);
-            return (bytes > 0).then_some(Piece::Bytes(bytes));
+            let most = usize::try_from(credits.min(CREDITS)).unwrap_or(usize::MAX);
+            return (most > 0).then_some(Piece::Bytes(waiting.min(most)));
         }
         let last = self.active.is_none() && (self.line.is_empty() || self.closing);
-        (last || self.pace.allows(now, self.out.len())).then_some(Piece::Bytes(self.out.len()))
+        self.pace.allows(now, waiting, last).map(Piece::Bytes)
     }
 
-    /// The first `bytes` of `out` have gone out.
+    /// That many bytes have gone out.
     pub(crate) fn taken(&mut self, now: Instant, bytes: usize) {
-        if self.active.is_some() && bytes > self.mark {
-            self.published = true;
-        }
+        self.published |= self.active.is_some() && bytes > self.mark;
         self.mark = self.mark.saturating_sub(bytes);
-        if bytes == self.out.len() {
-            self.out.clear();
-            // One large response must not hold its memory for the life of a keep-alive connection.
-            self.out.shrink_to(64 * 1024);
-        } else {
-            self.out.drain(..bytes);
-        }
+        self.progress = now;
         match &mut self.credits {
             Some(credits) => *credits -= (bytes as u64).min(*credits),
             None => self.pace.sent(now, bytes),
         }
     }
 
+    /// The front end can take more.
+    pub(crate) fn credited(&mut self, bytes: u64, now: Instant) {
+        if let Some(credits) = &mut self.credits {
+            *credits = credits.saturating_add(bytes);
+            self.progress = now;
+            self.touched = now;
+        }
+    }
+
     /// When to ask [`Connection::take`] again; `None` if only an event can change its answer.
     pub(crate) fn again(&self) -> Option<Instant> {
         (!self.out.is_empty() && self.credits.is_none()).then(|| self.pace.again())
+    }
+
+    /// How long the front end has taken nothing of what waits for it. `congested` says that it takes nothing at all;
+    /// else, without flow control, it is we who wait.
+    pub(crate) fn stuck(&self, now: Instant, congested: bool) -> Duration {
+        if self.out.is_empty() || !(congested || self.credits.is_some()) {
+            return Duration::ZERO;
+        }
+        now.saturating_duration_since(self.progress)
+    }
+
+    /// Whether its next request may be begun: when the answer to the one before is delivered, or is so small that it
+    /// only waits to go out together with the next.
+    pub(crate) fn is_free(&self) -> bool {
+        let delivered = self.out.is_empty() || self.credits.is_none() && self.out.is_small();
+        self.active.is_none() && !self.queued && !self.closing && delivered
     }
 
     /// Whether nothing of it needs to be remembered.
@@ -215,14 +246,25 @@ mod tests {
         Connection::new(SenderUuid::try_from(&b"me"[..]).unwrap(), now)
     }
 
+    fn spool(now: Instant) -> Spool {
+        Spool::new(&crate::config::example().delivery, now)
+    }
+
+    fn text(c: &mut Connection) -> Vec<u8> {
+        let mut out = Vec::new();
+        c.out.pop(c.out.len(), &mut out).unwrap();
+        out
+    }
+
     #[test]
     fn a_whole_response_is_one_message() {
         let now = Instant::now();
         let mut c = connection(now);
         c.begin(Ticket(1));
-        c.out.extend_from_slice(b"hello");
+        c.push(b"hello", &mut spool(now));
         c.end(true);
         assert_eq!(c.take(now), Some(Piece::Bytes(5)));
+        assert_eq!(text(&mut c), b"hello");
         c.taken(now, 5);
         assert_eq!(c.take(now), None);
         assert!(c.forgettable());
@@ -232,12 +274,23 @@ mod tests {
     fn a_failure_replaces_what_has_not_gone_out() {
         let now = Instant::now();
         let mut c = connection(now);
-        c.out.extend_from_slice(b"of the one before");
         c.begin(Ticket(2));
-        c.out.extend_from_slice(b"half");
+        c.push(b"half", &mut spool(now));
         c.fail(b"502");
-        assert_eq!(c.out, b"of the one before502");
+        assert_eq!(text(&mut c), b"502");
         assert!(c.closing);
+    }
+
+    #[test]
+    fn a_failure_leaves_alone_what_an_earlier_answer_has_said() {
+        let now = Instant::now();
+        let mut c = connection(now);
+        c.push(b"of the one before", &mut spool(now));
+        assert!(c.is_free(), "it is small");
+        c.begin(Ticket(2));
+        c.push(b"half", &mut spool(now));
+        c.fail(b"502");
+        assert_eq!(text(&mut c), b"of the one before502");
     }
 
     #[test]
@@ -245,9 +298,9 @@ mod tests {
         let now = Instant::now();
         let mut c = connection(now);
         c.begin(Ticket(2));
-        c.out.extend_from_slice(b"half");
-        c.taken(now, 4);
-        c.out.extend_from_slice(b"more");
+        c.push(b"half", &mut spool(now));
+        c.out.pop(2, &mut Vec::new()).unwrap();
+        c.taken(now, 2);
         c.fail(b"502");
         assert_eq!(c.take(now), Some(Piece::Close));
     }
@@ -258,14 +311,27 @@ mod tests {
         let mut c = connection(now);
         c.credits = Some(102_400);
         c.begin(Ticket(1));
-        c.out = vec![b'x'; 250_000];
+        c.push(&vec![b'x'; 250_000], &mut spool(now));
         assert_eq!(c.take(now), Some(Piece::Bytes(102_400)));
         c.taken(now, 102_400);
         assert_eq!(c.take(now), None);
-        c.credits = Some(7);
+        assert_eq!(c.stuck(now + Duration::from_secs(9), false), Duration::from_secs(9));
+        c.credited(7, now + Duration::from_secs(9));
         assert_eq!(c.take(now), Some(Piece::Bytes(7)));
         c.taken(now, 7);
         assert_eq!(c.take(now), None);
         assert!(c.again().is_none(), "only an event frees credits");
+    }
+
+    #[test]
+    fn without_flow_control_only_the_front_end_can_be_stuck() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(100);
+        let mut c = connection(now);
+        c.begin(Ticket(1));
+        assert_eq!(c.stuck(later, true), Duration::ZERO, "nothing waits");
+        c.push(b"x", &mut spool(now));
+        assert_eq!(c.stuck(later, false), Duration::ZERO);
+        assert_eq!(c.stuck(later, true), Duration::from_secs(100));
     }
 }

@@ -7,6 +7,7 @@ use super::Loss;
 use super::WorkerId;
 use super::view::Look;
 use crate::bridge::Board;
+use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
 use crate::config::Timeouts;
@@ -24,8 +25,21 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// What is accepted as a body.
     pub uploads: Uploads,
+    /// How responses reach their clients.
+    pub delivery: Delivery,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
+}
+
+/// What may change while the dispatcher runs.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How much.
+    pub limits: Limits,
+    /// For how long.
+    pub timeouts: Timeouts,
+    /// Of request bodies.
+    pub uploads: Uploads,
 }
 
 /// What the supervisor tells the dispatcher.
@@ -46,6 +60,8 @@ pub enum Command {
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
     WorkerExited(WorkerId),
+    /// What is bounded is bounded so from now on.
+    Bounds(Box<Bounds>),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
     /// Say how things stand, in this way.

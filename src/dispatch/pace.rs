@@ -1,24 +1,36 @@
 //! How many messages may go to one connection, and when: pure arithmetic over a clock value.
 //!
 //! Without flow control Mongrel2 keeps at most 16 unwritten messages for a connection and cuts it off at the 17th; a burst
-//! counts even when the client reads fast, and nothing tells what has been written (protocol section 4.6). So messages are
-//! paid for with tokens. A connection has all of them when it is known to be idle; they come back with time while little
-//! is under way, and not at all while much is: then messages must double in size, so that a body of any length fits.
+//! counts even when the client reads fast, and nothing tells what has been written (protocol section 4.6). So of every
+//! message it is presumed how long it stays unwritten: a little in any case, and as long as a very slow client would need to
+//! read what is before it. While much is under way messages must grow, so that a body of many megabytes fits; beyond that
+//! they wait. Nothing is ever sent in the hope that the client is fast.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Tokens of an idle connection. With [`RESERVE`] this stays below 16, with room for one stall of the front end.
-const TOKENS: u32 = 11;
+/// Most bytes of one message. It is in memory as a whole, here and in the front end.
+pub(crate) const MESSAGE: usize = 16 << 20;
 
-/// Tokens that only the end of a response and the close may use.
-const RESERVE: u32 = 2;
+/// Unwritten messages at which the end of a response, or a message of full size, must wait. The close comes on top, and
+/// one is left.
+const MOST: usize = 14;
 
-/// One token comes back in this time.
-const REFILL_MS: u64 = 10;
-const REFILL: Duration = Duration::from_millis(REFILL_MS);
+/// The same for a message that is as large as all that is under way.
+const LARGE: usize = 9;
 
-/// Bytes that may be under way before time alone proves nothing: less than any kernel's socket buffer.
+/// The same for a small one while little is under way.
+const SMALL: usize = 6;
+
+/// The same for a small one while much is under way.
+const FEW: usize = 4;
+
+/// A message is presumed unwritten for this time, multiplied by the number of such messages: the more there are, the more
+/// a front end that does not get its turn would hurt. With [`SMALL`] it may be stuck for half a second.
+const STEP_MS: u64 = 10;
+
+/// Bytes that may be under way without the client having read any: less than any kernel's socket buffer.
 const TRUSTED: u64 = 128 * 1024;
 
 /// The slowest client, in bytes a second, whose reading is taken for granted.
@@ -27,51 +39,79 @@ const SLOWEST: u64 = 32 * 1024;
 /// The message budget of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    tokens: u32,
-    /// Bytes sent of which we may not assume yet that the front end has written them.
-    under_way: u64,
+    /// Sizes of the messages presumed unwritten, the oldest first.
+    unwritten: VecDeque<u64>,
+    /// Their sum.
+    sum: u64,
+    /// When the oldest of them became the oldest.
     since: Instant,
+    /// Bytes sent and not presumed read, at `read_at`.
+    under_way: u64,
+    read_at: Instant,
 }
 
 impl Pace {
     pub(crate) fn new(now: Instant) -> Pace {
-        Pace { tokens: TOKENS, under_way: 0, since: now }
+        Pace { unwritten: VecDeque::new(), sum: 0, since: now, under_way: 0, read_at: now }
     }
 
     /// The client has asked for something new while nothing was under way: it has read everything before.
     pub(crate) fn idle(&mut self, now: Instant) {
-        *self = Pace::new(now);
+        self.unwritten.clear();
+        (self.sum, self.under_way) = (0, 0);
+        (self.since, self.read_at) = (now, now);
     }
 
-    /// Whether `pending` bytes of an unfinished response may go out as one message now.
-    pub(crate) fn allows(&mut self, now: Instant, pending: usize) -> bool {
-        self.refill(now);
-        self.tokens > RESERVE && (self.under_way <= TRUSTED || pending as u64 >= self.under_way)
+    /// How many of `pending` bytes may go out as one message now, if any; `last` says that no more come.
+    pub(crate) fn allows(&mut self, now: Instant, pending: usize, last: bool) -> Option<usize> {
+        self.pass(now);
+        let most = if last || pending >= MESSAGE {
+            MOST
+        } else if pending as u64 >= self.under_way {
+            LARGE
+        } else if self.under_way <= TRUSTED {
+            SMALL
+        } else {
+            FEW
+        };
+        (pending > 0 && self.unwritten.len() < most).then_some(pending.min(MESSAGE))
     }
 
     /// One message of `bytes` was sent.
     pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
-        self.refill(now);
-        self.tokens = self.tokens.saturating_sub(1);
+        self.pass(now);
+        if self.unwritten.is_empty() {
+            self.since = now;
+        }
+        self.unwritten.push_back(bytes as u64);
+        self.sum += bytes as u64;
         self.under_way += bytes as u64;
     }
 
     /// When asking again makes sense, if asking now was in vain.
     pub(crate) fn again(&self) -> Instant {
-        self.since + REFILL
+        let step = self.since + Duration::from_millis(STEP_MS * self.unwritten.len() as u64);
+        let millis = self.to_read().saturating_mul(1000).div_ceil(SLOWEST);
+        step.max(self.read_at + Duration::from_millis(millis))
     }
 
-    fn refill(&mut self, now: Instant) {
-        let steps = now.duration_since(self.since).as_millis() / u128::from(REFILL_MS);
-        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        if steps == 0 {
-            return;
+    /// Bytes to be read before the oldest message counts as written.
+    fn to_read(&self) -> u64 {
+        let after = self.sum - self.unwritten.front().copied().unwrap_or(0);
+        self.under_way.saturating_sub(TRUSTED + after)
+    }
+
+    fn pass(&mut self, now: Instant) {
+        let millis = now.saturating_duration_since(self.read_at).as_millis();
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+        if self.under_way > 0 && millis > 0 {
+            let read = SLOWEST.saturating_mul(millis) / 1000;
+            self.under_way = self.under_way.saturating_sub(read);
         }
-        self.since += REFILL * steps;
-        let read = SLOWEST * u64::from(steps) * REFILL_MS / 1000;
-        self.under_way = self.under_way.saturating_sub(read);
-        if self.under_way <= TRUSTED {
-            self.tokens = self.tokens.saturating_add(steps).min(TOKENS);
+        self.read_at += Duration::from_millis(millis);
+        while !self.unwritten.is_empty() && self.again() <= now {
+            self.since = self.again();
+            self.sum -= self.unwritten.pop_front().unwrap_or(0);
         }
     }
 }
@@ -84,44 +124,80 @@ mod tests {
     fn a_fast_generator_never_makes_sixteen() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        // 10,000 ten-byte blocks within one millisecond.
-        let sent = (0..10_000).filter(|_| {
-            let yes = pace.allows(start, 10);
-            if yes {
-                pace.sent(start, 10);
-            }
-            yes
-        });
-        assert_eq!(sent.count(), 9);
-        // The end and the close always go: 11 of 16.
-    }
-
-    #[test]
-    fn one_block_a_second_is_never_held_back() {
-        let start = Instant::now();
-        let mut pace = Pace::new(start);
-        for second in 0..100_000 {
-            let now = start + Duration::from_secs(second);
-            assert!(pace.allows(now, 1000), "second {second}");
-            pace.sent(now, 1000);
-        }
-    }
-
-    #[test]
-    fn a_large_body_doubles_its_messages() {
-        let now = Instant::now();
-        let mut pace = Pace::new(now);
-        let (mut left, mut pending, mut messages) = (64 << 20, 0, 0);
-        while left > 0 {
-            let block = 64 * 1024;
-            pending += block;
-            left -= block;
-            if pace.allows(now, pending) {
-                pace.sent(now, pending);
-                pending = 0;
+        // 10,000 ten-byte blocks within one millisecond, then half a second of silence of the front end.
+        let mut messages = 0;
+        for block in 0..20_000_u32 {
+            let now = start + Duration::from_micros(u64::from(block.saturating_sub(10_000) * 50));
+            if pace.allows(now, 10, false).is_some() {
+                pace.sent(now, 10);
                 messages += 1;
             }
         }
-        assert!(messages <= 13, "{messages} messages and the end");
+        assert!((6..=14).contains(&messages), "{messages}");
+    }
+
+    #[test]
+    fn blocks_with_pauses_are_never_held_back() {
+        for millis in [20, 100, 1000] {
+            let start = Instant::now();
+            let mut pace = Pace::new(start);
+            for block in 0..1000 {
+                let now = start + Duration::from_millis(block * millis);
+                assert!(pace.allows(now, 300, false).is_some(), "block {block} of {millis} ms");
+                pace.sent(now, 300);
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_body_doubles_its_messages_and_ends_within_sixteen() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        let (mut left, mut pending, mut messages) = (64 << 20, 0, 0);
+        while left + pending > 0 {
+            let block = left.min(64 * 1024);
+            pending += block;
+            left -= block;
+            while let Some(bytes) = pace.allows(now, pending, left == 0) {
+                assert!(bytes <= MESSAGE);
+                pace.sent(now, bytes);
+                pending -= bytes;
+                messages += 1;
+            }
+            assert!(left > 0 || pending == 0, "{pending} of the end are held back");
+        }
+        assert!(messages <= MOST, "{messages}");
+    }
+
+    #[test]
+    fn what_a_slow_client_cannot_have_read_is_waited_for() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let mut sent = 0;
+        let mut now = start;
+        for _ in 0..40 {
+            while let Some(bytes) = pace.allows(now, 1 << 30, false) {
+                pace.sent(now, bytes);
+                sent += bytes as u64;
+            }
+            assert!(pace.unwritten.len() <= MOST);
+            let again = pace.again();
+            assert!(again > now, "asking again must make sense");
+            now = again;
+        }
+        // Fourteen at once; then no more than the slowest client reads, in whole messages.
+        let seconds = (now - start).as_secs();
+        assert!(
+            sent <= (MOST as u64 + 1) * MESSAGE as u64 + SLOWEST * seconds,
+            "{sent} in {seconds} s"
+        );
+    }
+
+    #[test]
+    fn a_small_block_after_a_large_one_goes_out_at_once() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        pace.sent(now, 5_000_000);
+        assert!(pace.allows(now, 10, false).is_some());
     }
 }

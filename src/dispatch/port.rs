@@ -131,7 +131,7 @@ fn receive(
     now: Instant,
 ) -> Result<(), BridgeFault> {
     match frame.kind {
-        Kind::Data => core.data(id, frame.ticket, frame.payload),
+        Kind::Data => core.data(id, frame.ticket, frame.payload, now),
         Kind::End => {
             let (end, line) = EndInfo::parse(frame.payload)?;
             core.ended(id, frame.ticket, &end, line, now);

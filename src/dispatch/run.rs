@@ -191,6 +191,7 @@ impl Body {
                     }
                 }
             }
+            Command::Bounds(bounds) => self.core.set_bounds(*bounds),
             Command::Leave => self.leave(now),
             Command::Look(look) => {
                 let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);

@@ -29,6 +29,12 @@ impl Announcer {
         Announcer { herald, told: None, next: None }
     }
 
+    /// A reload was over before it began: whoever has asked for it waits for both.
+    pub(super) fn reload_refused(&self) {
+        self.herald.reloading();
+        self.herald.serving();
+    }
+
     /// When [`Supervisor::announce`] has something to do even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
@@ -46,10 +52,11 @@ impl Supervisor {
             {
                 STARTING
             }
+            Phase::Running if self.reloads.now.is_some() => RELOADING,
             Phase::Running => SERVING,
             Phase::Leaving(_) | Phase::Draining(_) => STOPPING,
         };
-        let state = (ready, self.config.workers.workers as usize, phase);
+        let state = (ready, self.wanted, phase);
         let told = self.announcer.told.replace(state);
         let due = self.announcer.next.is_some_and(|at| at <= now);
         if told == Some(state) && !due {
@@ -59,6 +66,7 @@ impl Supervisor {
         if told.map(|told| told.2) != Some(phase) {
             match phase {
                 SERVING => herald.serving(),
+                RELOADING => herald.reloading(),
                 STOPPING => herald.stopping(),
                 _ => {}
             }
@@ -77,5 +85,6 @@ impl Supervisor {
 }
 
 const STARTING: &str = "starting";
+const RELOADING: &str = "reloading";
 const SERVING: &str = "serving";
 const STOPPING: &str = "stopping";

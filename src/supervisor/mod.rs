@@ -6,11 +6,18 @@
 
 mod announce;
 mod exit;
+mod plan;
 mod policy;
+mod reason;
+mod reload;
 mod run;
 mod spawn;
 mod watch;
 
 pub use exit::Exit;
+pub use reason::Reason;
+pub use reason::Restarts;
+pub use reload::Reloaded;
+pub use run::Reread;
 pub use run::run;
 pub use spawn::Interpreter;

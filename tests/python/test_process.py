@@ -85,7 +85,9 @@ def test_root_becomes_another_user_for_good(
     """The instance and its workers; what only root can open is open before, and goes with the instance."""
     pid_file = tmp_path / "lurcher.pid"
     access_log = tmp_path / "access.log"
-    options = ["--user", "nobody", "--pid-file", str(pid_file), "--access-log", str(access_log)]
+    # Its directory is closed to that user, so a reload must not look for a file there.
+    options = ["--config", "/dev/null", "--user", "nobody"]
+    options += ["--pid-file", str(pid_file), "--access-log", str(access_log)]
     if group is not None:
         options += ["--group", group]
     served = become(stage, *options)
@@ -97,6 +99,9 @@ def test_root_becomes_another_user_for_good(
     assert shown["gid"] == [gid] * 2
     assert 0 not in shown["groups"]
     assert shown["names"] == {"HOME": NOBODY.pw_dir, "USER": "nobody", "LOGNAME": "nobody"}
+    served.lurcher.send_signal(signal.SIGHUP)
+    served.lurcher.wait_for_err("reloaded: 1 worker new")
+    assert served.ask("/").json() == shown, "the same after a reload"
     instance = Path(f"/proc/{served.lurcher.pid}/status").read_text().split("\n")
     (uids,) = (line.split()[1:] for line in instance if line.startswith("Uid:"))
     (groups,) = (line.split()[1:] for line in instance if line.startswith("Groups:"))

@@ -87,6 +87,28 @@ def test_it_is_ready_when_requests_are_taken_and_says_when_it_stops(
 
 
 @pytest.mark.timeout(60)
+def test_a_reload_is_told_from_its_begin_to_its_end(stage: Stage, tmp_path: Path) -> None:
+    """Also one that is refused, for systemd waits for both."""
+    settings = tmp_path / "lurcher.toml"
+    settings.write_text("workers = 1\n")
+    manager = Manager(str(tmp_path / "notify"))
+    served = Served(
+        stage, "process:application", ["--config", str(settings)], env=manager.environment
+    )
+    manager.hear_until("READY")
+    for text, reason in [("workers = 2\n", "reloaded: 2 workers"), ("worker = 3\n", "wrong")]:
+        settings.write_text(text)
+        before = time.monotonic_ns() // 1000
+        served.lurcher.send_signal(signal.SIGHUP)
+        begun = manager.hear_until("RELOADING")
+        assert before <= int(begun["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
+        manager.hear_until("READY")
+        assert reason in served.lurcher.wait_for_err(reason)
+    assert served.ask("/").status == 200
+    manager.socket.close()
+
+
+@pytest.mark.timeout(60)
 def test_an_application_that_does_not_load_is_never_ready(stage: Stage, manager: Manager) -> None:
     lurcher = stage.lurcher(
         *stage.fake().options, app="raises_at_import:application", env=manager.environment

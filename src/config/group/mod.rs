@@ -2,6 +2,7 @@
 //! these are read; nothing about a setting is anywhere else in `config`.
 
 pub(super) mod application;
+pub(super) mod delivery;
 pub(super) mod front_end;
 pub(super) mod general;
 pub(super) mod limits;

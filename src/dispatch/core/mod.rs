@@ -5,6 +5,7 @@
 //! process or an interpreter.
 
 mod account;
+mod bodies;
 mod intake;
 mod overdue;
 mod results;
@@ -17,16 +18,19 @@ mod workers;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Bounds;
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
-use super::upload::Upload;
+use super::spool::Spool;
+use super::upload_file::Place;
+use super::upload_file::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
+use crate::config::Delivery;
 use crate::config::Limits;
 use crate::config::Timeouts;
 use crate::config::Uploads;
@@ -41,16 +45,15 @@ pub use snapshot::Snapshot;
 pub use snapshot::WorkerView;
 pub use workers::Loss;
 
-/// How often a front end is told that a connection with an unanswered request is alive. Mongrel2's idle sweep takes a
-/// connection after 120 s (protocol section 10.3).
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
 /// How long a connection with flow control is remembered when nothing happens on it: its end is not always told
 /// (protocol section 5).
 const FORGET: Duration = Duration::from_secs(3600);
 
-/// How often [`KEEP_ALIVE`] and [`FORGET`] are looked after.
+/// How often time limits of connections are looked after, if none of them is shorter.
 const SWEEP: Duration = Duration::from_secs(2);
+
+/// Bytes published on a link in one turn before the turn of others, and before it is seen whether the front end takes them.
+const TURN: usize = 4 << 20;
 
 /// Names a worker of an instance; rises with each worker started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -112,13 +115,22 @@ struct WorkerSide {
 struct LinkSide {
     /// Replies to publish.
     out: Vec<Vec<u8>>,
+    /// Their bytes in this turn.
+    fresh: usize,
     congested: bool,
+    /// Whether this front end has shown that it does flow control.
+    flow: bool,
     /// Connections closed by us in this sweep and the one before. What their clients had sent before they knew is not
     /// run, since no answer could reach them (protocol section 4.7); ids are not used again by a living front end.
     closed: [HashSet<ConnId>; 2],
 }
 
 impl LinkSide {
+    /// Whether the front end has enough to do for now.
+    fn is_full(&self) -> bool {
+        self.congested || self.fresh > TURN
+    }
+
     fn remembers(&self) -> bool {
         self.closed.iter().any(|ids| !ids.is_empty())
     }
@@ -147,6 +159,12 @@ pub struct Counters {
     pub bytes_in: u64,
     /// Bytes of responses published, heads included.
     pub bytes_out: u64,
+    /// Connections cut because their client, or their front end, took nothing for `--send-timeout`.
+    pub send_timeouts: u64,
+    /// Bytes that temporary files of responses take now.
+    pub spooled_now: u64,
+    /// Bytes ever written to them.
+    pub spooled: u64,
 }
 
 /// See the module's text.
@@ -163,11 +181,19 @@ pub struct Core {
     limits: Limits,
     timeouts: Timeouts,
     uploads: Uploads,
-    upload_root: Option<PathBuf>,
+    upload_place: Place,
+    delivery: Delivery,
+    spool: Spool,
     last_ticket: u64,
     /// Connections with something to send.
     sending: Vec<Key>,
+    /// Some of them could not be served in this turn only because others were.
+    hurry: bool,
     swept: Instant,
+    /// When the oldest closed connections were last forgotten.
+    forgot: Instant,
+    cut_lines: telemetry::Limited,
+
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
     counters: Counters,
@@ -191,10 +217,18 @@ impl Core {
             limits: settings.limits.clone(),
             timeouts: settings.timeouts.clone(),
             uploads: settings.uploads.clone(),
-            upload_root: settings.front_end.mongrel2_chroot.clone(),
+            upload_place: Place {
+                root: settings.front_end.mongrel2_chroot.clone(),
+                dir: settings.uploads.upload_dir.clone(),
+            },
+            delivery: settings.delivery.clone(),
+            spool: Spool::new(&settings.delivery, now),
             last_ticket: 0,
             sending: Vec::new(),
+            hurry: false,
             swept: now,
+            forgot: now,
+            cut_lines: telemetry::Limited::new(),
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),
@@ -205,6 +239,11 @@ impl Core {
         }
     }
 
+    /// Other bounds hold from now on. What is beyond a smaller one already stays.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        Bounds { limits: self.limits, timeouts: self.timeouts, uploads: self.uploads } = bounds;
+    }
+
     /// A turn of the loop begins.
     pub fn begin_turn(&mut self, now: Instant) {
         self.now = now;
@@ -212,7 +251,8 @@ impl Core {
 
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
-        self.counters
+        let (spooled_now, spooled) = self.spool.bytes();
+        Counters { spooled_now, spooled, ..self.counters }
     }
 
     /// Replies to publish on a link, in order. The caller empties it.
@@ -246,11 +286,15 @@ impl Core {
     /// Hands waiting requests to workers that have room, sends what can be sent, and looks after what is overdue. Call it
     /// once in each turn of the loop, after all events.
     pub fn turn(&mut self, now: Instant) {
+        self.spool.at(now);
         self.recall(now);
         self.assign(now);
         self.expire(now);
-        self.send(now);
-        if now.duration_since(self.swept) >= SWEEP {
+        if self.send(now) {
+            // What was delivered has let the next of its line have its turn.
+            self.assign(now);
+        }
+        if now.duration_since(self.swept) >= self.sweep_interval() {
             self.sweep(now);
         }
     }
@@ -258,13 +302,11 @@ impl Core {
     /// When [`Core::turn`] must be called at the latest, even if nothing happens.
     pub fn deadline(&self) -> Option<Instant> {
         let stalls = self.workers.values().filter_map(|w| w.load.stalls_at());
-        let sending = self
-            .sending
-            .iter()
-            .filter_map(|k| self.connections.get(k))
-            .filter_map(Connection::again);
+        let sending = self.sending.iter().filter(|k| !self.links[k.link].congested);
+        let sending = sending.filter_map(|k| self.connections.get(k)?.again());
+        let hurry = self.hurry.then_some(self.swept);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
-        let sweep = busy.then(|| self.swept + SWEEP);
-        stalls.chain(sending).chain(sweep).chain(self.expires_at()).min()
+        let sweep = busy.then(|| self.swept + self.sweep_interval());
+        stalls.chain(sending).chain(hurry).chain(sweep).chain(self.expires_at()).min()
     }
 }

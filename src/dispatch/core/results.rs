@@ -13,7 +13,7 @@ use crate::bridge::frame::Kind;
 
 impl Core {
     /// Response bytes of an exchange.
-    pub fn data(&mut self, id: WorkerId, ticket: Ticket, bytes: &[u8]) {
+    pub fn data(&mut self, id: WorkerId, ticket: Ticket, bytes: &[u8], now: Instant) {
         let Some(exchange) = self.exchanges.get_mut(&ticket).filter(|e| e.worker == id) else {
             return;
         };
@@ -21,7 +21,8 @@ impl Core {
         if !exchange.gone {
             let key = exchange.key;
             if let Some(connection) = self.connections.get_mut(&key) {
-                connection.out.extend_from_slice(bytes);
+                self.spool.at(now);
+                connection.push(bytes, &mut self.spool);
             }
             self.send_later(key);
         }
@@ -51,7 +52,6 @@ impl Core {
             self.waiting -= connection.end(end.keep);
             self.send_later(exchange.key);
         }
-        self.next_in_line(exchange.key, now);
     }
 
     /// A worker gives back what it has not begun.
@@ -84,10 +84,7 @@ impl Core {
             return;
         }
         let room = exchange.gone
-            || !self.links[exchange.key.link].congested
-                && self.connections.get(&exchange.key).is_none_or(|c| {
-                    c.credits.is_none() || (c.out.len() as u64) < frame::WINDOW / 2
-                });
+            || self.connections.get(&exchange.key).is_none_or(|c| c.out.has_room(&self.spool));
         if let Some(worker) = self.workers.get_mut(&exchange.worker).filter(|_| room) {
             let bytes = exchange.unacked.to_le_bytes();
             frame::put(&mut worker.out, Kind::Ack, 0, ticket, &bytes);

@@ -14,8 +14,11 @@ use crate::bridge::Outcome;
 use crate::bridge::Ticket;
 use crate::config;
 use crate::config::Config;
+use crate::config::Delivery;
 use crate::config::LinkSpec;
 use crate::dispatch::Settings;
+use crate::dispatch::spool::Spool;
+use crate::proto::ident::ConnId;
 use crate::transport::Message;
 
 mod overdue;
@@ -44,8 +47,9 @@ impl World {
         let mut config = config::example();
         config.front_end.links = links;
         set(&mut config);
-        let Config { front_end, limits, timeouts, uploads, .. } = config;
-        let settings = Settings { front_end, limits, timeouts, uploads, access_log: None };
+        let Config { front_end, limits, timeouts, uploads, delivery, .. } = config;
+        let settings =
+            Settings { front_end, limits, timeouts, uploads, delivery, access_log: None };
         World { core: Core::new(&settings, now), now, boards: Vec::new() }
     }
 
@@ -109,7 +113,7 @@ impl World {
     }
 
     fn answer(&mut self, id: WorkerId, ticket: u64, text: &str, keep: bool) {
-        self.core.data(id, Ticket(ticket), text.as_bytes());
+        self.core.data(id, Ticket(ticket), text.as_bytes(), self.now);
         self.end(id, ticket, keep, 10_000);
     }
 
@@ -240,7 +244,7 @@ fn what_a_dead_worker_had_begun_gets_502_and_the_rest_goes_to_another() {
     }
     assert_eq!(requests(&w.frames(W)), [1, 2, 3]);
     w.begin(W, 2);
-    w.core.data(W, Ticket(2), b"HTTP/1.1 200 OK\r\n\r\nhalf");
+    w.core.data(W, Ticket(2), b"HTTP/1.1 200 OK\r\n\r\nhalf", w.now);
     assert_eq!(w.published(0).len(), 1, "its first bytes are out");
     w.worker(WorkerId(2), 3);
     let loss = w.core.worker_gone(W);
@@ -369,26 +373,173 @@ fn a_long_wait_is_kept_alive() {
     assert!(w.published(0).is_empty());
 }
 
-#[test]
-fn flow_control_is_obeyed_and_the_worker_waits() {
-    let mut w = World::with_worker(1);
-    let keys = r#""METHOD":"GET","VERSION":"HTTP/1.1","DOWNLOAD_CREDITS":"102400""#;
-    w.send(0, 1, "/big", keys, "");
-    assert_eq!(requests(&w.frames(W)), [1]);
-    let block = "x".repeat(64 * 1024);
-    for _ in 0..4 {
-        w.core.data(W, Ticket(1), block.as_bytes());
+const FLOW: &str = r#""METHOD":"GET","VERSION":"HTTP/1.1","DOWNLOAD_CREDITS":"102400""#;
+
+/// Without the envelope: the bytes that reach the client of a one-digit connection.
+fn payload(replies: &[String]) -> usize {
+    replies.iter().map(|r| r.len() - "me 1:1, ".len()).sum()
+}
+
+impl World {
+    fn with_delivery(set: impl FnOnce(&mut Delivery)) -> World {
+        let mut world = World::new(1, 10);
+        set(&mut world.core.delivery);
+        world.core.spool = Spool::new(&world.core.delivery, world.now);
+        world.worker(W, 4);
+        world
     }
-    let first: usize = w.published(0).iter().map(|r| r.len() - "me 1:1, ".len()).sum();
-    assert_eq!(first, 102_400);
-    let acks = w.frames(W).iter().filter(|(k, _)| *k == Kind::Ack).count();
-    assert_eq!(acks, 1, "the first block was taken while there was room");
-    let head = r#"{"METHOD":"JSON","DOWNLOAD_CREDITS":"102400"}"#;
-    let event = format!(r#"me 1 @* {}:{head},18:{{"type":"credits"}},"#, head.len());
-    w.core.received(0, Message::from_bytes(event.as_bytes()), w.now);
-    let second: usize = w.published(0).iter().map(|r| r.len() - "me 1:1, ".len()).sum();
-    assert_eq!(second, 102_400);
-    assert!(w.frames(W).iter().any(|(k, _)| *k == Kind::Ack), "and goes on");
+
+    fn data(&mut self, ticket: u64, bytes: usize) {
+        let block = "x".repeat(64 * 1024);
+        for from in (0..bytes).step_by(block.len()) {
+            let block = &block.as_bytes()[..block.len().min(bytes - from)];
+            self.core.data(W, Ticket(ticket), block, self.now);
+        }
+    }
+
+    fn credits(&mut self, id: u32, bytes: u64) {
+        let head = format!(r#"{{"METHOD":"JSON","DOWNLOAD_CREDITS":"{bytes}"}}"#);
+        let event = format!(r#"me {id} @* {}:{head},18:{{"type":"credits"}},"#, head.len());
+        self.core.received(0, Message::from_bytes(event.as_bytes()), self.now);
+    }
+
+    fn acks(&mut self) -> usize {
+        self.frames(W).iter().filter(|(kind, _)| *kind == Kind::Ack).count()
+    }
+}
+
+#[test]
+fn flow_control_is_obeyed_and_the_worker_waits_when_everything_is_full() {
+    let mut w = World::with_delivery(|d| d.response_spool = 0);
+    w.send(0, 1, "/big", FLOW, "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 256 * 1024);
+    assert_eq!(payload(&w.published(0)), 102_400);
+    assert_eq!(w.acks(), 2, "what was taken while there was room");
+    w.credits(1, 102_400);
+    assert_eq!(payload(&w.published(0)), 102_400);
+    assert_eq!(w.acks(), 1, "and goes on");
+}
+
+#[test]
+fn a_slow_client_does_not_hold_its_slot() {
+    let mut w = World::with_worker(1);
+    w.send(0, 1, "/big", FLOW, "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 5_000_000);
+    assert_eq!(w.acks(), 76, "all of it is taken at full speed");
+    w.end(W, 1, true, 10_000);
+    assert!(w.core.counters().spooled_now > 4_000_000);
+    w.get(0, 2, "/other");
+    assert_eq!(requests(&w.frames(W)), [2], "the slot is free");
+    let mut got = payload(&w.published(0));
+    while got < 5_000_000 {
+        w.credits(1, 50_000);
+        got += payload(&w.published(0));
+    }
+    assert_eq!(got, 5_000_000);
+    let counters = w.core.counters();
+    assert_eq!((counters.spooled_now, counters.spooled > 4_000_000), (0, true));
+}
+
+#[test]
+fn the_next_of_a_line_waits_until_the_first_is_delivered() {
+    let mut w = World::with_worker(2);
+    w.send(0, 1, "/big", FLOW, "");
+    w.get(0, 1, "/next");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 150_000);
+    w.end(W, 1, true, 10_000);
+    assert_eq!(payload(&w.published(0)), 102_400);
+    assert!(requests(&w.frames(W)).is_empty(), "it is produced, but not delivered");
+    assert!(!w.core.idle());
+    w.credits(1, 102_400);
+    assert_eq!(requests(&w.frames(W)), [2]);
+    assert_eq!(payload(&w.published(0)), 150_000 - 102_400);
+    // When nobody runs anything any more, an answer that is whole stays whole.
+    w.get(0, 1, "/behind");
+    w.data(2, 150_000);
+    w.end(W, 2, true, 10_000);
+    w.turn();
+    assert_eq!(w.core.give_up(), 1);
+    w.credits(1, 102_400);
+    let out = w.published(0);
+    assert_eq!(out.last().unwrap(), "me 1:1, ");
+    assert_eq!(payload(&out), 150_000);
+}
+
+#[test]
+fn flow_control_is_remembered_of_the_front_end() {
+    let mut w = World::with_worker(1);
+    w.send(0, 1, "/", FLOW, "");
+    w.get(0, 2, "/connected-before-this-instance");
+    for ticket in [1, 2] {
+        assert_eq!(requests(&w.frames(W)), [ticket]);
+        w.data(ticket, 200_000);
+        w.end(W, ticket, true, 10_000);
+    }
+    let out = w.published(0);
+    assert!(out.iter().all(|reply| reply.len() <= 102_400 + "me 1:1, ".len()));
+    assert_eq!(payload(&out), 2 * 102_400);
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_cut_off() {
+    let mut w = World::with_worker(1);
+    w.send(0, 1, "/big", FLOW, "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 200_000);
+    assert_eq!(w.published(0).len(), 1);
+    w.later(59_000);
+    w.credits(1, 10);
+    assert_eq!(payload(&w.published(0)[..1]), 10);
+    w.later(59_000);
+    assert!(w.published(0).iter().all(|reply| reply.contains("keep-alive")));
+    w.later(2_500);
+    let out = w.published(0);
+    assert!(out.iter().any(|r| r.starts_with("me 3:X 1, ") && r.contains("cancel")), "{out:?}");
+    assert!(w.frames(W).contains(&(Kind::Gone, 1)));
+    assert_eq!(w.core.counters().send_timeouts, 1);
+    w.get(0, 1, "/sent-before");
+    assert!(requests(&w.frames(W)).is_empty());
+    w.end(W, 1, false, 10_000);
+    assert!(w.core.idle());
+}
+
+#[test]
+fn times_may_be_never() {
+    let mut w = World::with_delivery(|d| (d.send_timeout, d.keepalive_interval) = (None, None));
+    w.send(0, 1, "/big", FLOW, "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 200_000);
+    assert_eq!(w.published(0).len(), 1);
+    w.later(3_000_000);
+    assert!(w.published(0).is_empty());
+}
+
+#[test]
+fn a_front_end_that_takes_nothing_is_given_nothing() {
+    let mut w = World::with_worker(1);
+    w.core.set_congested(0, true);
+    w.get(0, 1, "/");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 10_000_000);
+    assert!(w.published(0).is_empty());
+    assert_eq!(w.acks(), 152, "its slot need not wait");
+    w.later(1_000);
+    w.core.set_congested(0, false);
+    let mut got = 0;
+    for _ in 0..10 {
+        let turn = payload(&w.published(0));
+        assert!(turn <= (4 << 20) + (16 << 20), "{turn} in one turn");
+        got += turn;
+        if got < 10_000_000 {
+            w.later(1_000);
+        }
+    }
+    w.end(W, 1, true, 10_000);
+    got += payload(&w.published(0));
+    assert_eq!(got, 10_000_000);
 }
 
 const UPLOAD: &str = r#""METHOD":"POST","VERSION":"HTTP/1.1","content-length":"30000""#;
@@ -461,6 +612,7 @@ fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
     assert!(!file.exists());
     // As large as it may be.
     largest(&mut w, 30_000);
+    std::fs::write(&file, "body").unwrap();
     w.send(0, 5, "/", &upload_keys(&file, false), "");
     w.send(0, 5, "/", &upload_keys(&file, true), "");
     assert_eq!(requests(&w.frames(W)), [2]);
@@ -471,11 +623,39 @@ fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
 }
 
 #[test]
+fn with_trust_in_a_directory_no_beginning_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("u.abcdef"), dir.path().join("sub/u.abcdef"));
+    let mut w = World::with_worker(9);
+    w.core.uploads.upload_trust = config::UploadTrust::Directory;
+    w.core.upload_place.dir = Some(dir.path().to_owned());
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    for path in [&file, &other] {
+        std::fs::write(path, "body").unwrap();
+    }
+    // Another instance has seen the beginning, or this one has: nothing is kept of it.
+    w.send(0, 1, "/", &upload_keys(&file, true), "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.answer(W, 1, "thanks", true);
+    assert!(!file.exists());
+    w.published(0);
+    w.send(0, 2, "/", &upload_keys(&file, false), "");
+    assert!(!w.core.connections.contains_key(&super::Key { link: 0, conn: ConnId(2) }));
+    for path in [&file, &other] {
+        w.send(0, 3, "/", &upload_keys(path, true), "");
+        let out = w.published(0);
+        assert!(out[0].contains("HTTP/1.1 500 ") && out[1].ends_with(", "), "{out:?}");
+        w.core.link_lost(0);
+    }
+    assert!(other.exists());
+}
+
+#[test]
 fn nobody_can_name_a_file_of_his_choice() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "secret").unwrap();
-    let other = dir.path().join("other");
+    let other = dir.path().join("another");
     let mut w = World::with_worker(9);
     // An end without a beginning, of another file, of another connection, and twice.
     w.send(0, 1, "/", &upload_keys(&secret, true), "");

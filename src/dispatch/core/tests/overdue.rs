@@ -47,7 +47,7 @@ fn a_pipelined_request_is_timed_from_when_it_could_have_run() {
     assert!(w.published(0).is_empty(), "it waits for its own connection");
     w.get(0, 2, "/other");
     w.turn();
-    w.core.data(W, Ticket(1), b"A");
+    w.core.data(W, Ticket(1), b"A", w.now);
     w.end(W, 1, true, 10_000_000_000);
     assert_eq!(requests(&w.frames(W)), [2], "the other one's turn");
     assert_eq!(w.published(0), ["me 1:1, A"]);
