@@ -41,6 +41,7 @@ pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
+pub use group::recycle::Recycle;
 pub use group::timeouts::Timeouts;
 pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
@@ -65,6 +66,8 @@ pub struct Config {
     pub application: Application,
     /// The worker processes.
     pub workers: Workers,
+    /// When a worker is replaced.
+    pub recycle: Recycle,
     /// What is bounded.
     pub limits: Limits,
     /// How long things may take.

@@ -24,6 +24,11 @@ pub enum Key {
     KeepAlive,
     StartTimeout,
     ReloadSurge,
+    MaxRequests,
+    MaxRequestsJitter,
+    MaxLifetime,
+    MaxLifetimeJitter,
+    MaxRss,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
@@ -191,10 +196,11 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 10] = [
+const ROWS: [&[Setting]; 11] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
+    group::recycle::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,

@@ -109,6 +109,13 @@ fn defaults_hold_when_only_the_needed_is_given() {
             start_timeout: Duration::from_secs(300),
             reload_surge: 1,
         },
+        recycle: Recycle {
+            max_requests: None,
+            max_requests_jitter: 0,
+            max_lifetime: None,
+            max_lifetime_jitter: Duration::ZERO,
+            max_rss: None,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
         uploads: Uploads {
             max_body: Some(1 << 30),

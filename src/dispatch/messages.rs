@@ -56,6 +56,8 @@ pub enum Command {
         /// Its settings, as JSON.
         setup: Vec<u8>,
     },
+    /// When this worker has finished so many requests, [`News::Worn`] follows.
+    WearOut(WorkerId, u64),
     /// This worker gets no more requests, finishes what it has, and ends.
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
@@ -79,6 +81,8 @@ pub enum News {
     LoadFailed(WorkerId, String),
     /// A worker was told by somebody else to end.
     WantsToLeave(WorkerId),
+    /// A worker has finished so many requests ([`Command::WearOut`]).
+    Worn(WorkerId, u64),
     /// The bridge of a worker has ended, and its requests have been seen to.
     Gone(WorkerId, Loss),
     /// All front ends are left and every request that was taken is answered.

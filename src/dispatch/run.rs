@@ -133,6 +133,9 @@ impl Body {
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
             self.core.turn(now);
+            for (id, requests) in self.core.worn() {
+                self.tell(News::Worn(id, requests));
+            }
             self.hand_on();
             self.write_access_lines();
             if !go_on {
@@ -181,6 +184,7 @@ impl Body {
                     self.tell(News::Gone(id, Loss::default()));
                 }
             },
+            Command::WearOut(id, requests) => self.core.wear_out(id, requests),
             Command::DrainWorker(id) => self.core.drain_worker(id),
             Command::WorkerExited(id) => {
                 if let Some(index) = self.ports.iter().position(|p| p.id == id) {

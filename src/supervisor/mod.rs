@@ -9,6 +9,7 @@ mod exit;
 mod plan;
 mod policy;
 mod reason;
+mod recycle;
 mod reload;
 mod run;
 mod spawn;

@@ -12,6 +12,12 @@ pub enum Reason {
     NotLoaded,
     /// Somebody told its process to end (SIGTERM).
     Told,
+    /// It had finished `--max-requests` requests.
+    Requests,
+    /// It had been ready for `--max-lifetime`.
+    Lifetime,
+    /// It had more memory than `--max-rss`.
+    Memory,
     /// It had told its application that there is no other worker (`wsgi.multiprocess`), and now there are more.
     Alone,
     /// The application, or the settings of workers, were loaded anew.
@@ -25,6 +31,9 @@ impl Reason {
             Self::Died => "died",
             Self::NotLoaded => "not-loaded",
             Self::Told => "told",
+            Self::Requests => "max-requests",
+            Self::Lifetime => "max-lifetime",
+            Self::Memory => "max-rss",
             Self::Alone => "alone",
             Self::Reload => "reload",
         }

@@ -70,6 +70,8 @@ pub(super) struct Supervisor {
     pub(super) reread: Reread,
     pub(super) reloads: Reloads,
     pub(super) restarts: Restarts,
+    /// When the memory of workers is looked at, if that is wanted.
+    pub(super) memory_at: Option<Instant>,
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
@@ -143,6 +145,7 @@ fn start(
         reread,
         reloads: Reloads::default(),
         restarts: Restarts::default(),
+        memory_at: Some(Instant::now()),
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
@@ -224,14 +227,17 @@ impl Supervisor {
             Phase::Leaving(at) | Phase::Draining(at) => Some(at),
         };
         let patience = self.workers.values().filter_map(|w| w.patience);
-        let told = self.announcer.deadline().into_iter();
-        phase.into_iter().chain(told).chain(self.put_off.iter().copied()).chain(patience).min()
+        let look = self.next_look().filter(|_| self.phase == Phase::Running);
+        let told = self.announcer.deadline();
+        let others = self.put_off.iter().copied().chain(patience);
+        phase.into_iter().chain(others).chain(look).chain(told).min()
     }
 
     fn keep_time(&mut self) {
         let now = Instant::now();
         self.put_off.retain(|at| *at > now);
         self.end_patience(now);
+        self.look_for_worn(now);
         match self.phase {
             Phase::Leaving(at) if now >= at => self.enough("the graceful timeout is over"),
             Phase::Draining(at) if now >= at => {

@@ -17,6 +17,8 @@ use super::plan::plan;
 use super::policy::End;
 use super::policy::Verdict;
 use super::reason::Reason;
+use super::recycle::jittered;
+use super::recycle::random;
 use super::run::Phase;
 use super::run::Supervisor;
 use super::spawn;
@@ -41,6 +43,8 @@ pub(super) struct Worker {
     pub(super) draining: bool,
     /// When it is killed: it loads or drains for too long.
     pub(super) patience: Option<Instant>,
+    /// When it has lived long enough.
+    pub(super) retires: Option<Instant>,
     load_failed: Option<String>,
     exited: Option<ExitStatus>,
     gone: Option<Loss>,
@@ -103,6 +107,9 @@ impl Supervisor {
         let id = WorkerId(self.last_id);
         let config = self.newest_config();
         let (slots, patience) = (config.workers.threads as usize, config.workers.start_timeout);
+        let recycle = &config.recycle;
+        let more = recycle.max_requests_jitter;
+        let wears_out = recycle.max_requests.map(|least| jittered(least, more, random()));
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
         let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
@@ -123,12 +130,16 @@ impl Supervisor {
                     leaving: None,
                     draining: false,
                     patience: now.checked_add(patience),
+                    retires: None,
                     load_failed: None,
                     exited: None,
                     gone: None,
                 };
                 self.workers.insert(id, worker);
                 self.dispatcher.tell(Command::AddWorker { id, bridge, board, setup });
+                if let Some(most) = wears_out {
+                    self.dispatcher.tell(Command::WearOut(id, most));
+                }
             }
             Err(why) => {
                 telemetry::error!("cannot start {id}: {why}");
@@ -153,13 +164,16 @@ impl Supervisor {
         match news {
             News::Ready(id) => {
                 self.policy.ready();
+                let Some(generation) = self.workers.get(&id).map(|w| w.generation) else { return };
+                self.loaded(generation);
+                let now = Instant::now();
+                let retires = self.retires(now);
                 if let Some(worker) = self.workers.get_mut(&id) {
                     let took = worker.started.elapsed().as_secs_f64();
-                    worker.ready = Some(Instant::now());
+                    worker.ready = Some(now);
+                    worker.retires = retires;
                     worker.patience = worker.patience.filter(|_| worker.draining);
-                    let generation = worker.generation;
                     telemetry::info!("{id} (pid {}) is ready after {took:.2} s", worker.child.id());
-                    self.loaded(generation);
                 }
             }
             News::LoadFailed(id, text) => {
@@ -167,6 +181,7 @@ impl Supervisor {
                     worker.load_failed = Some(text);
                 }
             }
+            News::Worn(id, requests) => self.worn(id, requests),
             News::WantsToLeave(id) => self.wants_to_leave(id),
             News::Gone(id, loss) => {
                 if let Some(worker) = self.workers.get_mut(&id) {

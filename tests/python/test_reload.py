@@ -1,4 +1,4 @@
-"""Reload, scaling, and settings that are read again: nothing is lost, and what does not load changes nothing."""
+"""Reload, scaling, recycling, settings read again: nothing is lost, and what does not load changes nothing."""
 
 from __future__ import annotations
 
@@ -175,3 +175,35 @@ def test_settings_that_are_wrong_change_nothing(stage: Stage, site: Site) -> Non
         assert f"lurcher.toml: {key}" in lurcher.err(), lurcher.err()
     assert lurcher.wait_for_workers(1) == workers
     assert version(port) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--max-requests", "60", "--max-requests-jitter", "30"], " requests: replacing it"),
+        (
+            ["--max-lifetime", "300ms", "--max-lifetime-jitter", "300ms"],
+            "lived long enough: replacing it",
+        ),
+        (["--max-rss", "1M"], " MiB of memory: replacing it"),
+    ],
+    ids=["requests", "lifetime", "memory"],
+)
+def test_workers_are_recycled_without_a_failed_request(
+    stage: Stage, site: Site, options: list[str], says: str
+) -> None:
+    """Every worker is always due, and yet they go one after the other."""
+    port, lurcher = started(stage, site, "--workers", "2", *options)
+    load = Load(port, 16).start()
+    most = 0
+
+    def look() -> bool:
+        nonlocal most
+        most = max(most, len(lurcher.worker_pids()))
+        return lurcher.err().count(says) >= 6
+
+    wait_for("six recycled workers", look, 40)
+    load.wait_for_more(20)
+    load.stop()
+    assert not load.failures(), load.summary()
+    assert most <= 3

@@ -107,6 +107,8 @@ struct WorkerSide {
     /// Tickets handed over and not ended, rising.
     tickets: VecDeque<Ticket>,
     finished: u64,
+    /// Worn out when it has finished so many.
+    wears_out: Option<u64>,
     /// Frames that have not been written yet.
     out: Vec<u8>,
 }
@@ -196,6 +198,7 @@ pub struct Core {
 
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
+    worn: Vec<(WorkerId, u64)>,
     counters: Counters,
     times: Times,
     /// When the present turn began.
@@ -231,6 +234,7 @@ impl Core {
             cut_lines: telemetry::Limited::new(),
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
+            worn: Vec::new(),
             counters: Counters::default(),
             times: Times::new(now),
             now,

@@ -42,6 +42,9 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.ended(now, end.service_ns);
             worker.finished += 1;
+            if worker.wears_out == Some(worker.finished) {
+                self.worn.push((id, worker.finished));
+            }
         }
         self.over(&exchange, end, line);
         if exchange.gone {

@@ -42,8 +42,28 @@ impl Core {
         let tickets = VecDeque::new();
         self.workers.insert(
             id,
-            WorkerSide { load, stage: Stage::Loading, board, tickets, finished: 0, out },
+            WorkerSide {
+                load,
+                stage: Stage::Loading,
+                board,
+                tickets,
+                finished: 0,
+                wears_out: None,
+                out,
+            },
         );
+    }
+
+    /// A worker is worn out when it has finished so many requests.
+    pub fn wear_out(&mut self, id: WorkerId, requests: u64) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.wears_out = Some(requests);
+        }
+    }
+
+    /// Workers that are worn out since the last call, and how many requests they have finished.
+    pub fn worn(&mut self) -> Vec<(WorkerId, u64)> {
+        std::mem::take(&mut self.worn)
     }
 
     /// A worker has loaded the application.
