@@ -6,6 +6,7 @@
 
 mod announce;
 mod exit;
+mod faulty;
 mod plan;
 mod policy;
 mod reason;

@@ -41,6 +41,8 @@ pub(super) struct Worker {
     pub(super) leaving: Option<Reason>,
     /// It was told to end.
     pub(super) draining: bool,
+    /// It gives no sign of life.
+    pub(super) silent: bool,
     /// When it is killed: it loads or drains for too long.
     pub(super) patience: Option<Instant>,
     /// When it has lived long enough.
@@ -129,6 +131,7 @@ impl Supervisor {
                     ready: None,
                     leaving: None,
                     draining: false,
+                    silent: false,
                     patience: now.checked_add(patience),
                     retires: None,
                     load_failed: None,
@@ -183,6 +186,10 @@ impl Supervisor {
             }
             News::Worn(id, requests) => self.worn(id, requests),
             News::WantsToLeave(id) => self.wants_to_leave(id),
+            News::Stuck(id, request) => self.stuck(id, &request),
+            News::OnlyStuck(id) => self.only_stuck(id),
+            News::Silent { id, reader } => self.silent(id, reader),
+            News::Answers(id) => self.answers(id),
             News::Gone(id, loss) => {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.gone = Some(loss);
@@ -231,7 +238,9 @@ impl Supervisor {
     pub(super) fn drain(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.draining = true;
-        if worker.ready.is_some() {
+        if worker.silent {
+            kill(worker);
+        } else if worker.ready.is_some() {
             worker.patience = Instant::now().checked_add(self.config.limits.graceful_timeout);
             self.dispatcher.tell(Command::DrainWorker(id));
         } else {
