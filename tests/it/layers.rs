@@ -30,11 +30,21 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("admin", &["dispatch", "config", "telemetry"]),
     ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
-    ("instance", &["admin", "cli", "config", "supervisor", "telemetry"]),
+    ("instance", &["admin", "cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
-        &["instance", "supervisor", "worker", "wsgi", "config", "telemetry", "proto", "http"],
+        &[
+            "instance",
+            "supervisor",
+            "system",
+            "worker",
+            "wsgi",
+            "config",
+            "telemetry",
+            "proto",
+            "http",
+        ],
     ),
 ];
 
