@@ -180,7 +180,7 @@ fn aimed(order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
 fn wrong(lines: &[String]) -> u8 {
     for line in lines {
         // A reader that has gone away does not want to know.
-        let _ = writeln!(std::io::stderr(), "lurcher: {line}");
+        let _ = writeln!(io::stderr(), "lurcher: {line}");
     }
     cli::EXIT_USAGE
 }
