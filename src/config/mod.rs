@@ -43,6 +43,8 @@ pub use fault::Problem;
 pub use front::Front;
 pub use front::ResolvedFront;
 pub use front::resolve_front;
+pub use group::admin::Admin;
+pub use group::admin::ControlPlace;
 pub use group::application::Application;
 pub use group::clients::Clients;
 pub use group::clients::ForwardedPolicy;
@@ -64,6 +66,7 @@ pub use nearest::nearest;
 pub use resolve::Resolved;
 pub use resolve::Shown;
 pub use resolve::resolve;
+pub use resolve::resolve_admin;
 pub use show::reference;
 pub use source::Account;
 pub use source::Origin;
@@ -92,6 +95,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
+    /// How it can be asked and told things.
+    pub admin: Admin,
     /// How it lives with the rest of its system.
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.

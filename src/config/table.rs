@@ -44,8 +44,11 @@ pub enum Key {
     SpoolDir,
     SendTimeout,
     KeepaliveInterval,
+    LogFile,
     AccessLog,
     LogLevel,
+    Control,
+    Daemon,
     PidFile,
     User,
     Group,
@@ -133,6 +136,7 @@ pub enum Group {
     Uploads,
     Delivery,
     Log,
+    Admin,
     Process,
     General,
     Clients,
@@ -141,7 +145,7 @@ pub enum Group {
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: &'static [Self] = &[
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -149,6 +153,7 @@ impl Group {
         Self::Uploads,
         Self::Delivery,
         Self::Log,
+        Self::Admin,
         Self::Process,
         Self::General,
         Self::Clients,
@@ -165,6 +170,7 @@ impl Group {
             Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
+            Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
             Self::Clients => "Clients of the front end",
@@ -249,7 +255,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 13] = [
+const ROWS: &[&[Setting]] = &[
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -259,6 +265,7 @@ const ROWS: [&[Setting]; 13] = [
     group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
+    group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
     group::clients::ROWS,
@@ -278,7 +285,7 @@ pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
 
 /// Every row.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
-    ROWS.into_iter().flatten()
+    ROWS.iter().copied().flatten()
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) struct Worker {
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
-    started: Instant,
+    pub(super) started: Instant,
     ready: Option<Instant>,
     /// It is to be replaced, and why.
     pub(super) leaving: Option<Reason>,
@@ -61,6 +61,11 @@ impl Worker {
     /// Whether it has still to load the application.
     pub(super) fn is_loading(&self) -> bool {
         self.ready.is_none()
+    }
+
+    /// Whether it takes requests.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ready.is_some() && !self.draining && self.exited.is_none()
     }
 }
 
@@ -110,7 +115,8 @@ impl Supervisor {
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
         let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
-            Ok((setup, spawn::spawn(&self.interpreter, &config.process, slots)?))
+            // Who the instance is stays as it was at its start.
+            Ok((setup, spawn::spawn(&self.interpreter, &self.config.process, slots)?))
         });
         match started {
             Ok((setup, started)) => {

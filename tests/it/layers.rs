@@ -27,15 +27,25 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
     ("worker", &["proto", "http", "bridge", "wsgi", "config", "telemetry"]),
     ("front", &["proto", "http", "config", "telemetry"]),
     // layer 4
-    ("supervisor", &["dispatch", "bridge", "config", "telemetry", "system"]),
     ("admin", &["dispatch", "config", "telemetry"]),
+    ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
     ("front_process", &["cli", "config", "front", "telemetry"]),
-    ("instance", &["front_process", "cli", "config", "supervisor", "telemetry"]),
+    ("instance", &["admin", "front_process", "cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
-        &["instance", "supervisor", "worker", "wsgi", "config", "telemetry", "proto", "http"],
+        &[
+            "instance",
+            "supervisor",
+            "system",
+            "worker",
+            "wsgi",
+            "config",
+            "telemetry",
+            "proto",
+            "http",
+        ],
     ),
 ];
 
@@ -50,7 +60,7 @@ const FENCED: [(&str, &[&str]); 11] = [
     ("tracing_subscriber", &["telemetry"]),
     ("clap", &["cli"]),
     ("pyo3", &["python", "lib.rs"]),
-    ("crossbeam_channel", &["worker", "dispatch", "supervisor"]),
+    ("crossbeam_channel", &["worker", "dispatch", "admin", "supervisor"]),
     ("hyper", &["front"]),
     ("tokio", &["front"]),
     ("listenfd", &["front"]),
