@@ -119,6 +119,15 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher
 
+.PHONY: bench-front
+bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
+	cargo build --locked --release --no-default-features --features front --bin lurcher-front
+	$(BIN)/python benches/front.py target/release/lurcher-front
+
+.PHONY: leaving
+leaving: build-tools dev ## 100,000 requests while one of two instances is stopped and started 20 times: none lost, none run twice
+	$(BIN)/python benches/leaving.py
+
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
