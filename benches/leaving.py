@@ -184,7 +184,8 @@ def measure(what: str, stage: Stage, requests: int, rate: int, times: int) -> bo
         for lurcher in (stays, leaves):
             lurcher.wait_for_err("receiving requests from", 30)
     count, over = Count(), threading.Event()
-    pause = requests / rate / times - 0.5
+    # Stopping and starting take about a second.
+    pause = requests / rate / times - 1.2
     leaving = threading.Thread(
         target=leave_again_and_again, args=(start, leaves, times, max(0.2, pause), over)
     )

@@ -51,6 +51,8 @@ class Kind:
     # The status when nothing happens to it; None if it cannot have a whole answer.
     status: int | None = 200
     right: Callable[[Response, int], bool] = lambda _, __: True
+    # Whether its answer comes in parts, so that it can be cut.
+    in_parts: bool = False
 
 
 def _is_number(response: Response, number: int) -> bool:
@@ -62,11 +64,11 @@ KINDS = [
     Kind("number", 20, lambda rng: f"?ms={rng.randint(5, 400)}", right=_is_number),
     # Longer than a request may take.
     Kind("number", 1, lambda _: "?ms=6000", None),
-    Kind("stream", 6, lambda rng: f"?count={rng.randint(1, 8)}&size=2000&ms=20"),
-    Kind("big", 4, lambda rng: f"?mb={rng.randint(1, 4)}"),
+    Kind("stream", 6, lambda rng: f"?count={rng.randint(1, 8)}&size=2000&ms=20", in_parts=True),
+    Kind("big", 4, lambda rng: f"?mb={rng.randint(1, 4)}", in_parts=True),
     Kind("echo", 8, right=lambda response, number: response.body == b"%d " % number * 1000),
     Kind("raise", 4, lambda rng: f"?when={rng.choice(['before', 'after'])}", 500),
-    Kind("raise", 2, lambda _: "?when=middle", None),
+    Kind("raise", 2, lambda _: "?when=middle", None, in_parts=True),
     Kind("die", 1, lambda rng: f"?how={rng.choice(['kill', 'exit'])}", None),
     Kind("segv", 1, status=None),
 ]
@@ -357,7 +359,7 @@ class Chaos:
             case "closed" if status == 200 and seen.kind.status == 200 and begun:
                 return "cut, and the log has it as a whole"
             case "closed":
-                return None
+                return None if seen.kind.in_parts else "closed, but it should have an answer"
             case "refused":
                 return None if down else "no connection"
             case _:
