@@ -25,6 +25,9 @@ PYTEST_ARGS ?=
 # Seconds for each fuzz target, and for each load of `make load`.
 FUZZ_SECONDS ?= 30
 LOAD_SECONDS ?= 10
+# How long `make chaos` lasts, and the seed that it draws from (one of its own if empty). make chaos SECONDS=600 SEED=7
+SECONDS ?= 60
+SEED ?=
 
 # One interpreter for cargo and maturin: when it changes, PyO3 and all above it are built again.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -110,6 +113,16 @@ reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax er
 	@printf '\n== %s\n' 'reload: nothing may fail'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
 
+.PHONY: leaving
+leaving: build-tools run-tools test-tools dev ## Count what is lost when one of two instances leaves 20 times under 2,000 requests a second
+	@printf '\n== %s\n' 'leaving: behind a libzmq PUSH, then behind Mongrel2'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/leaving.py
+
+.PHONY: chaos
+chaos: build-tools run-tools test-tools dev ## Faults under load for SECONDS, then the books must balance; SEED repeats the actions of a run
+	@printf '\n== %s\n' 'chaos: $(SECONDS) s'
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) $(BIN)/pytest -s tests/python/test_chaos.py
+
 .PHONY: memory
 memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
@@ -121,12 +134,14 @@ bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the sa
 
 .PHONY: bench-front
 bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
+	@printf '\n== %s\n' 'bench-front: wrk -c 32 and -c 256, alternating rounds'
 	cargo build --locked --release --no-default-features --features front --bin lurcher-front
-	$(BIN)/python benches/front.py target/release/lurcher-front
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front
 
-.PHONY: leaving
-leaving: build-tools dev ## 100,000 requests while one of two instances is stopped and started 20 times: none lost, none run twice
-	$(BIN)/python benches/leaving.py
+.PHONY: leaving-front
+leaving-front: build-tools dev ## The same behind our own front end, which loses none
+	@printf '\n== %s\n' 'leaving-front: 100,000 requests, 20 stops of one of two instances'
+	$(BIN)/python benches/front_leaving.py
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)

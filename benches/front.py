@@ -19,11 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path[:0] = [
-    str(Path(__file__).resolve().parent.parent / part) for part in ("scripts", "tests/python")
-]
-
-from support.front import start_front_end  # noqa: E402
+from support.front import start_front_end
 
 HANDLER = """
 import sys, zmq

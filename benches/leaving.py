@@ -1,176 +1,223 @@
-"""A leaving instance loses nothing: numbered requests at a steady rate through our own front end to two instances, of
-which one is stopped and started again and again.
+"""How many requests are lost when one of two instances leaves, again and again, under a steady load.
 
-Each answer must repeat the number of its request, and the application writes down each number it is called with: what
-is lost, and what ran twice, is counted. Exits with 1 if either is.
+    PYTHONPATH=scripts:tests/python .venv/bin/python benches/leaving.py [requests] [per second] [times]
+
+Twice: in front of the two is a plain libzmq PUSH with a SUB, and then the real Mongrel2. Each request has a number that
+its answer must repeat. One instance is told to stop (SIGTERM), and started again when it has ended. It fails if an
+answer is wrong or comes twice; how many are lost it only tells, for it is not Lurcher that loses them.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 import selectors
 import socket
-import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-COMMAND = Path(sys.prefix) / "bin" / "lurcher"
-APPS = ROOT / "tests" / "python" / "apps"
+import zmq
+from support import wire
+from support.fake import FakeFrontEnd
+from support.process import APPS, Lurcher
+from support.stage import Stage
+from support.waiting import wait_for
+
+REQUESTS = 100_000
+RATE = 2_000
+TIMES = 20
+# A request without an answer for so long is lost.
+PATIENCE = 5.0
+CLIENTS = 32
 
 
-def wait_for(what: str, look: Callable[[], object], seconds: float = 30.0) -> None:
-    """Until it is so."""
-    deadline = time.monotonic() + seconds
-    while not look():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited in vain for {what}")
-        time.sleep(0.02)
+class Count:
+    """What became of requests, by number."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.open: dict[int, float] = {}
+        self.ends: Counter[str] = Counter()
+        self.lost: list[int] = []
+
+    def sent(self, number: int) -> None:
+        """Note a request."""
+        self.open[number] = time.monotonic()
+
+    def answered(self, number: int, body: bytes) -> None:
+        """Note an answer, and whether it is the right one."""
+        if self.open.pop(number, None) is None:
+            self.ends["twice, or to the wrong client"] += 1
+        else:
+            self.ends["ok" if body == b"%d" % number else f"wrong: {body[:60]!r}"] += 1
+
+    def give_up(self, number: int) -> None:
+        """Note that an answer will not come."""
+        if self.open.pop(number, None) is not None:
+            self.lost.append(number)
+            self.ends["lost"] += 1
 
 
-class Clients:
-    """Connections that send one request at a time, as many as are due."""
+def leave_again_and_again(
+    start: Callable[[], Lurcher], leaver: Lurcher, times: int, pause: float, over: threading.Event
+) -> None:
+    """Stop an instance and start it again, so often, until it is over."""
+    for _ in range(times):
+        if over.wait(pause):
+            break
+        if leaver.stop() != 0:
+            print(leaver.err(), file=sys.stderr)
+        leaver = start()
+        leaver.wait_for_err("receiving requests from", 30)
+    over.wait()
+    leaver.stop()
 
-    def __init__(self, port: int, connections: int) -> None:
-        """All are opened now."""
-        self.selector = selectors.DefaultSelector()
-        self.port = port
-        self.idle: deque[socket.socket] = deque(self.connect() for _ in range(connections))
-        self.asked: dict[socket.socket, int] = {}
-        self.failed: Counter[str] = Counter()
-        self.answered = 0
 
-    def connect(self) -> socket.socket:
-        """A new connection."""
-        client = socket.create_connection(("127.0.0.1", self.port), 10)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setblocking(False)
-        self.selector.register(client, selectors.EVENT_READ)
-        return client
+def push(front: FakeFrontEnd, count: Count, requests: int, rate: int) -> None:
+    """Send requests to whoever is connected, and take the answers."""
+    answers = front.sub or front.context.socket(zmq.SUB)
+    began = time.monotonic()
+    number = 0
+    while number < requests or count.open:
+        due = min(requests, int((time.monotonic() - began) * rate))
+        while number < due:
+            number += 1
+            count.sent(number)
+            message = wire.request(front.ident, number, f"/number/{number}", "GET", None)
+            front.push.send(message)
+        while answers.poll(0 if number < requests else 100):
+            reply = wire.parse_reply(answers.recv())
+            if not reply.extended and reply.payload:
+                count.answered(int(reply.targets[0]), reply.payload.rpartition(b"\r\n")[2])
+        if number == requests and time.monotonic() > began + requests / rate + PATIENCE:
+            for lost in list(count.open):
+                count.give_up(lost)
+        time.sleep(0.0005)
 
-    def again(self, client: socket.socket) -> None:
-        """A new connection in the place of one."""
-        self.selector.unregister(client)
-        client.close()
-        self.idle.append(self.connect())
 
-    def send(self, number: int) -> None:
-        """Asks for a number."""
-        client = self.idle.popleft()
-        client.send(b"GET /number/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
-        self.asked[client] = number
+class Connection:
+    """One client: at most one request under way."""
 
-    def receive(self, seconds: float) -> None:
-        """Takes the answers that are there."""
-        for key, _ in self.selector.select(seconds):
-            client = key.fileobj
-            if not isinstance(client, socket.socket):
-                continue
-            try:
-                data = client.recv(65536)
-            except OSError as error:
-                data = str(error).encode()
-            number = self.asked.pop(client, None)
-            if number is None:
-                self.again(client)
-                continue
-            # Such small answers come in one piece.
-            if data.startswith(b"HTTP/1.1 200 ") and data.endswith(b"\r\n\r\n%d" % number):
-                self.answered += 1
-                self.idle.append(client)
+    def __init__(self, port: int) -> None:
+        """Connect."""
+        self.socket = socket.create_connection(("127.0.0.1", port), 5)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number = 0
+        self.data = b""
+
+    def ask(self, number: int) -> None:
+        """Send a request."""
+        self.number = number
+        self.data = b""
+        self.socket.sendall(b"GET /number/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number)
+
+    def answer(self) -> bytes | None:
+        """Take what has come; give the body when it is whole."""
+        self.data += self.socket.recv(65536) or b"\r\n\r\n(closed)"
+        head, mark, body = self.data.partition(b"\r\n\r\n")
+        if not mark:
+            return None
+        lines = head.lower().split(b"\r\n")
+        lengths = [int(line[15:]) for line in lines if line.startswith(b"content-length:")]
+        return None if lengths and len(body) < lengths[0] else body
+
+
+def browse(port: int, count: Count, requests: int, rate: int) -> None:
+    """Send requests over connections that are kept open, each when one of these is free."""
+    selector = selectors.DefaultSelector()
+    free: list[Connection] = []
+    busy: dict[socket.socket, Connection] = {}
+    began = time.monotonic()
+    number = 0
+    while number < requests or busy:
+        due = min(requests, int((time.monotonic() - began) * rate))
+        while number < due and (free or len(busy) < CLIENTS):
+            if free:
+                connection = free.pop()
             else:
-                self.failed[data[:20].decode("latin-1")] += 1
-                self.again(client)
+                connection = Connection(port)
+                selector.register(connection.socket, selectors.EVENT_READ)
+            number += 1
+            count.sent(number)
+            connection.ask(number)
+            busy[connection.socket] = connection
+        for key, _ in selector.select(0.0005):
+            connection = busy[key.fileobj]  # type: ignore[index]
+            body = connection.answer()
+            if body is not None:
+                del busy[connection.socket]
+                count.answered(connection.number, body)
+                free.append(connection)
+        now = time.monotonic()
+        for connection in [c for c in busy.values() if now > count.open[c.number] + PATIENCE]:
+            count.give_up(connection.number)
+            selector.unregister(connection.socket)
+            del busy[connection.socket]
+            connection.socket.close()
+    for connection in free:
+        connection.socket.close()
 
 
-def main() -> None:
-    """Runs it, and prints what became of the requests."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--rate", type=int, default=2_000)
-    parser.add_argument("--restarts", type=int, default=20)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        record = directory / "record"
-        said = directory / "front.err"
-        endpoints = [f"ipc://{name}/send", f"ipc://{name}/recv"]
-        route = f"/={','.join(endpoints)}"
-        front = subprocess.Popen(  # noqa: S603
-            [COMMAND, "front", "--bind", "127.0.0.1:0", "--route", route], stderr=said.open("wb")
-        )
+def measure(what: str, stage: Stage, requests: int, rate: int, times: int) -> bool:
+    """Run one of the two. Say whether all answers were right."""
+    front = stage.fake() if what == "libzmq" else stage.mongrel2()
+    words = [*front.options, "--wsgi-app", "probe:application", "--app-path", str(APPS)]
 
-        def instance() -> subprocess.Popen[bytes]:
-            words = ["--recv", endpoints[0], "--send", endpoints[1], "--app-path", str(APPS)]
-            return subprocess.Popen(  # noqa: S603
-                [COMMAND, *words, "--wsgi-app", "probe:application"],
-                env={"PROBE_RECORD": str(record), "PATH": "/usr/bin:/bin"},
-                stderr=(directory / "instance.err").open("ab"),
-                cwd=name,
-            )
+    def start() -> Lurcher:
+        lurcher = Lurcher(stage.directory, words)
+        stage.lurchers.append(lurcher)
+        return lurcher
 
-        def handlers() -> int:
-            return said.read_text().count("a handler has come")
+    stays, leaves = start(), start()
+    if isinstance(front, FakeFrontEnd):
+        # A SUB sends its subscription only when its owner looks at it.
+        def connected() -> bool:
+            if front.sub is not None:
+                front.sub.poll(0)
+            return all("receiving requests from" in it.err() for it in (stays, leaves))
 
-        running = [front]
-        try:
-            wait_for("the front end", lambda: "listening at" in said.read_text())
-            found = re.search(r"listening at .*:(\d+)", said.read_text())
-            if found is None:
-                raise SystemExit(said.read_text())
-            steady = instance()
-            running.append(steady)
-            wait_for("the first instance", lambda: handlers() == 1)
-            clients = Clients(int(found[1]), 64)
-            number, restarts, come = 0, 0, 1
-            other: subprocess.Popen[bytes] | None = None
-            serving = False
-            began = since = time.monotonic()
-            # Twice in each turn, and the time that an instance needs to load.
-            pause = options.requests / options.rate / options.restarts / 4
-            while number < options.requests or clients.asked:
-                now = time.monotonic()
-                due = min(options.requests, int((now - began) * options.rate))
-                while number < due and clients.idle:
-                    number += 1
-                    clients.send(number)
-                clients.receive(0.002)
-                if other is None and restarts < options.restarts and now > since + pause:
-                    other = instance()
-                    running.append(other)
-                    come, serving = come + 1, False
-                elif other is not None and not serving and handlers() >= come:
-                    serving, since = True, now
-                elif other is not None and serving and now > since + pause:
-                    other.terminate()
-                    other, since, restarts = None, now, restarts + 1
-                if now - began > options.requests / options.rate + 120:
-                    raise SystemExit(f"{len(clients.asked)} requests hang")
-            took = time.monotonic() - began
-        finally:
-            for process in reversed(running):
-                process.terminate()
-                process.wait()
-        begun = Counter(
-            int(line.split()[1])
-            for line in record.read_text().splitlines()
-            if line.startswith("begun ")
-        )
-        twice = sum(count > 1 for count in begun.values())
-        lost = options.requests - clients.answered
-        print(
-            f"{options.requests} requests in {took:.1f} s, {restarts} stops: {lost} lost {dict(clients.failed) or ''}, "
-            f"{twice} run twice"
-        )
-        print(said.read_text().splitlines()[-1])
-        if lost or twice or restarts < options.restarts:
-            raise SystemExit(1)
+        wait_for("both to be connected", connected, 30)
+    else:
+        for lurcher in (stays, leaves):
+            lurcher.wait_for_err("receiving requests from", 30)
+    count, over = Count(), threading.Event()
+    # Stopping and starting take about a second.
+    pause = requests / rate / times - 1.2
+    leaving = threading.Thread(
+        target=leave_again_and_again, args=(start, leaves, times, max(0.2, pause), over)
+    )
+    leaving.start()
+    began = time.monotonic()
+    if isinstance(front, FakeFrontEnd):
+        push(front, count, requests, rate)
+    else:
+        browse(front.port, count, requests, rate)
+    took = time.monotonic() - began
+    over.set()
+    leaving.join(60)
+    leavings = sum("stopping" in lurcher.err() for lurcher in stage.lurchers) - 1
+    ends = ", ".join(f"{what}: {n}" for what, n in sorted(count.ends.items()))
+    print(f"{what}: {requests} requests in {took:.1f} s, {leavings} leavings: {ends}", flush=True)
+    return count.ends["ok"] + count.ends["lost"] == requests
+
+
+def main() -> int:
+    """Measure both."""
+    given = [int(word) for word in sys.argv[1:]]
+    requests, rate, times = given + [REQUESTS, RATE, TIMES][len(given) :]
+    right = True
+    for what in ("libzmq", "Mongrel2"):
+        with tempfile.TemporaryDirectory() as directory:
+            stage = Stage(Path(directory))
+            try:
+                right &= measure(what, stage, requests, rate, times)
+            finally:
+                stage.clear_away()
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
