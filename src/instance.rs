@@ -195,7 +195,7 @@ fn target(order: Order) -> Result<Target, Vec<String>> {
     };
     let world = System(environment);
     match config::resolve_admin(order.sources, &world) {
-        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Ok(Admin { control, .. }) => Ok(Target { control, pid }),
         Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
     }
 }

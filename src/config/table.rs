@@ -48,6 +48,7 @@ pub enum Key {
     AccessLog,
     LogLevel,
     Control,
+    Metrics,
     Daemon,
     PidFile,
     User,
