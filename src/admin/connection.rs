@@ -141,6 +141,8 @@ impl Client {
             return self.too_long();
         };
         let head: Vec<u8> = self.input.drain(..end).collect();
+        // One request is all that a connection has.
+        self.input.clear();
         self.last_words = true;
         let request = http::Request::parse(&head);
         self.head_only = request.head_only;
