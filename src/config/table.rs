@@ -28,6 +28,8 @@ pub enum Key {
     MaxBody,
     UploadTrust,
     UploadDir,
+    UploadWindow,
+    UploadTimeout,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,

@@ -11,6 +11,7 @@
 mod body;
 mod control;
 mod flusher;
+mod inflow;
 mod out;
 mod outbox;
 mod reader;
@@ -36,6 +37,7 @@ use crate::wsgi::response::How;
 
 pub use body::Input;
 pub use control::Control;
+pub use inflow::Inflow;
 pub use out::Out;
 pub use outbox::Outbox;
 pub use start::OpenError;
