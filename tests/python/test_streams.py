@@ -20,9 +20,9 @@ WAYS = ("all", "minus", "blocks", "bytes", "lines", "readline", "short", "readli
 RAW_WAYS = ("readinto", "buffered", "text")
 
 
-@pytest.fixture(params=PROTOCOLS)
-def front(stage: Stage, request: pytest.FixtureRequest) -> FrontEnd:
-    return stage.mongrel2(request.param, {"upload.stream": 1})
+@pytest.fixture
+def front(stage: Stage) -> FrontEnd:
+    return stage.mongrel2(settings={"upload.stream": 1})
 
 
 def start(stage: Stage, front: FrontEnd, *options: str) -> Lurcher:
@@ -34,7 +34,9 @@ def chunks(body: bytes, size: int = 50_000) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
-def test_every_way_to_read_gives_the_whole_body(stage: Stage, front: FrontEnd) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_way_to_read_gives_the_whole_body(stage: Stage, protocol: str) -> None:
+    front = stage.mongrel2(protocol, {"upload.stream": 1})
     start(stage, front, "--upload-window", "64K")
     with Client(front.port) as client:
         for way in (*WAYS, *RAW_WAYS):

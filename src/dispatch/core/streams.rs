@@ -185,8 +185,9 @@ impl Core {
                 key.conn
             );
         }
+        // Not `cancel`: in the middle of an upload that makes Mongrel2 1.12.2 mix up descriptors, and a later client hangs.
         let mut reply = Vec::new();
-        if reply::put_ctl(&mut reply, sender, key.conn, Ctl::Cancel).is_ok() {
+        if reply::put_close(&mut reply, sender, key.conn).is_ok() {
             let link = &mut self.links[key.link];
             link.out.push(reply);
             link.closed[0].insert(key.conn);
