@@ -5,7 +5,8 @@
 //!
 //! From instance to worker: [`Kind::Setup`] once and first, then [`Kind::Request`], [`Kind::Gone`], [`Kind::Ack`], [`Kind::BodyPart`],
 //! [`Kind::Recall`], and [`Kind::Drain`] once and last. From worker to instance: [`Kind::Ready`] or
-//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::BodyWant`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`].
+//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::BodyWant`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`]. At any time after the
+//! setup: [`Kind::TimedOut`], [`Kind::AskStacks`] with [`Kind::Stacks`], [`Kind::Ping`] with [`Kind::Pong`].
 
 use std::fmt;
 
@@ -30,6 +31,9 @@ pub const FLAG_MORE: u8 = 1;
 
 /// Flag of a [`Kind::BodyPart`] frame: the body ends with it.
 pub const FLAG_LAST: u8 = 1;
+
+/// Flag of a [`Kind::Pong`] frame: the interpreter has answered, not only the reader.
+pub const FLAG_PYTHON: u8 = 1;
 
 /// Names one handing of one exchange to one worker. Tickets of one worker rise in the order in which they are sent, so
 /// that "begun up to" (see [`super::Board`]) is one number. Zero is no ticket.
@@ -74,6 +78,17 @@ pub enum Kind {
     Recalled = 20,
     /// Worker to instance: the worker was told to end (SIGTERM) and asks for [`Kind::Drain`].
     Leaving = 21,
+    /// Instance to worker: this ticket has been at work for `u64` nanoseconds, which is too long; its client has been
+    /// answered. What it still writes goes nowhere.
+    TimedOut = 40,
+    /// Instance to worker: what are your slots doing? The ticket is the number of the question.
+    AskStacks = 41,
+    /// Instance to worker: are you there? The ticket is the number of the question.
+    Ping = 42,
+    /// Worker to instance: the answer to [`Kind::AskStacks`], as JSON.
+    Stacks = 45,
+    /// Worker to instance: an answer to [`Kind::Ping`], by the reader, and another one with [`FLAG_PYTHON`].
+    Pong = 46,
 }
 
 impl Kind {
@@ -93,6 +108,11 @@ impl Kind {
             19 => Kind::End,
             20 => Kind::Recalled,
             21 => Kind::Leaving,
+            40 => Kind::TimedOut,
+            41 => Kind::AskStacks,
+            42 => Kind::Ping,
+            45 => Kind::Stacks,
+            46 => Kind::Pong,
             _ => return None,
         })
     }
@@ -112,7 +132,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The number that a [`Kind::Ack`] carries, if its payload is one.
+    /// The number that a [`Kind::Ack`] or [`Kind::TimedOut`] carries, if its payload is one.
     pub fn number(&self) -> Option<u64> {
         self.payload.try_into().ok().map(u64::from_le_bytes)
     }

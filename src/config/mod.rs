@@ -10,6 +10,7 @@ mod endpoint;
 mod fault;
 mod file;
 mod group;
+mod live;
 mod nearest;
 mod reader;
 mod resolve;
@@ -33,6 +34,8 @@ pub use endpoint::LinkSpec;
 pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
+pub use group::admin::Admin;
+pub use group::admin::ControlPlace;
 pub use group::application::Application;
 pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
@@ -40,6 +43,7 @@ pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
+pub use group::recycle::Recycle;
 pub use group::timeouts::Timeouts;
 pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
@@ -48,6 +52,7 @@ pub use nearest::nearest;
 pub use resolve::Resolved;
 pub use resolve::Shown;
 pub use resolve::resolve;
+pub use resolve::resolve_admin;
 pub use show::reference;
 pub use source::Account;
 pub use source::Origin;
@@ -64,6 +69,8 @@ pub struct Config {
     pub application: Application,
     /// The worker processes.
     pub workers: Workers,
+    /// When a worker is replaced.
+    pub recycle: Recycle,
     /// What is bounded.
     pub limits: Limits,
     /// How long things may take.
@@ -74,10 +81,14 @@ pub struct Config {
     pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
+    /// How it can be asked and told things.
+    pub admin: Admin,
     /// How it lives with the rest of its system.
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
+    /// Each setting but links as it would stand in the file, to tell what has changed.
+    pub(crate) literals: Vec<(table::Key, Option<String>)>,
 }
 
 impl Config {

@@ -22,9 +22,19 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
+    MaxRequests,
+    MaxRequestsJitter,
+    MaxLifetime,
+    MaxLifetimeJitter,
+    MaxRss,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
+    RequestTimeout,
+    RequestGrace,
+    WorkerTimeout,
     MaxBody,
     UploadTrust,
     UploadDir,
@@ -36,8 +46,11 @@ pub enum Key {
     SpoolDir,
     SendTimeout,
     KeepaliveInterval,
+    LogFile,
     AccessLog,
     LogLevel,
+    Control,
+    Daemon,
     PidFile,
     User,
     Group,
@@ -91,13 +104,14 @@ pub enum Group {
     Uploads,
     Delivery,
     Log,
+    Admin,
     Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &'static [Self] = &[
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -105,6 +119,7 @@ impl Group {
         Self::Uploads,
         Self::Delivery,
         Self::Log,
+        Self::Admin,
         Self::Process,
         Self::General,
     ];
@@ -119,6 +134,7 @@ impl Group {
             Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
+            Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
         }
@@ -172,6 +188,14 @@ impl Setting {
         }
     }
 
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
+        }
+    }
+
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
@@ -181,22 +205,24 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 10] = [
+const ROWS: &[&[Setting]] = &[
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
+    group::recycle::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
+    group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
 ];
 
 /// All settings, in the order of the help.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    ROWS.into_iter().flatten()
+    ROWS.iter().copied().flatten()
 }
 
 #[cfg(test)]

@@ -102,8 +102,27 @@ fn defaults_hold_when_only_the_needed_is_given() {
             underscore_headers: Underscore::Drop,
             lint: false,
         },
-        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        workers: Workers {
+            workers: 1,
+            threads: 4,
+            keep_alive: true,
+            start_timeout: Duration::from_secs(300),
+            reload_surge: 1,
+        },
+        recycle: Recycle {
+            max_requests: None,
+            max_requests_jitter: 0,
+            max_lifetime: None,
+            max_lifetime_jitter: Duration::ZERO,
+            max_rss: None,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        timeouts: Timeouts {
+            queue: Some(Duration::from_secs(30)),
+            request: None,
+            request_grace: Duration::from_secs(5),
+            worker: Some(Duration::from_secs(60)),
+        },
         uploads: Uploads {
             max_body: Some(1 << 30),
             upload_trust: UploadTrust::Instance,
@@ -111,7 +130,6 @@ fn defaults_hold_when_only_the_needed_is_given() {
             upload_window: 1 << 20,
             upload_timeout: Some(Duration::from_secs(60)),
         },
-        timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
         delivery: Delivery {
             response_memory: 256 << 10,
             response_spool: 64 << 20,
@@ -120,9 +138,11 @@ fn defaults_hold_when_only_the_needed_is_given() {
             send_timeout: Some(Duration::from_secs(60)),
             keepalive_interval: Some(Duration::from_secs(30)),
         },
-        log: Log { access_log: None, log_level: Level::Info },
+        log: Log { log_file: None, access_log: None, log_level: Level::Info },
+        admin: Admin { control: ControlPlace::Usual },
         process: Process::default(),
         warnings: Vec::new(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }

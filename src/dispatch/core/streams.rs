@@ -4,6 +4,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::Core;
+use super::Fate;
 use super::Key;
 use super::WorkerId;
 use crate::bridge::Ticket;
@@ -124,15 +125,15 @@ impl Core {
             self.send_later(key);
             return;
         };
-        if let Some(exchange) = self.exchanges.get_mut(&ticket) {
-            exchange.gone = true;
-            let page = refuse::answer(Refusal::Page(status), &exchange.message);
-            self.waiting -= connection.fail(&page);
-            if let Some(worker) = self.workers.get_mut(&exchange.worker) {
-                frame::put(&mut worker.out, Kind::Gone, 0, ticket, b"");
-            }
+        let Some(mut exchange) = self.exchanges.remove(&ticket) else { return };
+        self.answer_for(&exchange, Fate::Refused, status);
+        exchange.answered = true;
+        exchange.gone = true;
+        if let Some(worker) = self.workers.get_mut(&exchange.worker) {
+            frame::put(&mut worker.out, Kind::Gone, 0, ticket, b"");
         }
-        self.send_later(key);
+        // Its slot is busy all the same, and its worker still owes its end.
+        self.exchanges.insert(ticket, exchange);
     }
 
     /// A front end is left: what it has yet to say of bodies goes to another instance, or to nobody. Their requests are
