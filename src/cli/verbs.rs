@@ -23,6 +23,7 @@ use crate::config::table::settings_of;
 #[allow(missing_docs, reason = "each row of the table has the words for it")]
 pub enum Verb {
     Status,
+    Stacks,
     Stop,
     Reload,
     Scale,
@@ -93,6 +94,15 @@ static ROWS: &[Row] = &[
             },
             PID,
         ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Stacks),
+        name: "stacks",
+        metavar: "",
+        words: (0, 0),
+        about: "Show what each busy slot of a running instance does: its request, its age, its Python stack",
+        options: &[PID],
         settings: WHERE,
     },
     Row {
