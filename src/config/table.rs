@@ -38,6 +38,8 @@ pub enum Key {
     MaxBody,
     UploadTrust,
     UploadDir,
+    UploadWindow,
+    UploadTimeout,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,
@@ -48,6 +50,7 @@ pub enum Key {
     AccessLog,
     LogLevel,
     Control,
+    Metrics,
     Daemon,
     PidFile,
     User,
@@ -284,7 +287,7 @@ pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Every row.
-pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     ROWS.iter().copied().flatten()
 }
 
