@@ -110,6 +110,11 @@ reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax er
 	@printf '\n== %s\n' 'reload: nothing may fail'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
 
+.PHONY: preload
+preload: build-tools run-tools suites-tools dev $(SUITES_READY) ## Memory of 8 workers of a Django application, with and without --preload
+	@printf '\n== %s\n' 'preload: what shared pages save'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/preload.py
+
 .PHONY: memory
 memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'

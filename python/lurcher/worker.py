@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -35,50 +36,87 @@ def main() -> int:
     # Some applications read it; what stands there is none of theirs.
     del sys.argv[1:]
 
+    prepare_process()
+    return run(options.bridge_fd, options.board_fd)
+
+
+def prepare_process() -> None:
+    """Set up what is the same in every process of Python that an instance has."""
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What an application prints is seen at once, also where it goes into a pipe; and what the encoding of the
         # place cannot say is shown as an escape, as on stderr, for it must not cost a request.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def run(bridge: int, board: int, preloaded: Callable[..., Any] | None = None) -> int:
+    """Be the worker behind this bridge, with what a template has loaded or what is loaded now."""
     # What the application starts must not hold the bridge open after this process.
-    for fd in (options.bridge_fd, options.board_fd):
+    for fd in (bridge, board):
         os.set_inheritable(fd, False)
-    os.set_blocking(options.bridge_fd, True)
+    os.set_blocking(bridge, True)
     try:
-        worker = _native.Worker(options.bridge_fd, options.board_fd)
+        worker = _native.Worker(bridge, board)
     except OSError as error:
         print(f"lurcher: cannot be a worker: {error}", file=sys.stderr)
         return EXIT_INTERNAL
 
     wakeup = _Wakeup(worker)
     os.register_at_fork(after_in_child=lambda: _forked(worker))
-    application = _load(worker)
-    if application is None:
+    try:
+        application = _load(worker, preloaded)
+        stop = _hook(worker, worker.on_worker_stop)
+        start = _hook(worker, worker.on_worker_start)
+        if start is not None:
+            _call_first(worker.on_worker_start, start)
+    except LoadError as error:
+        worker.load_failed(error.report())
         worker.finish()
         return EXIT_LOAD
     # An application may set handlers while it loads; these are how the worker is told to end.
     wakeup.arm()
     worker.ready()
     _serve(worker, application, wakeup)
+    if stop is not None:
+        _call_last(worker, stop)
     worker.finish()
     return 0
 
 
-def _load(worker: _native.Worker) -> Callable[..., Any] | None:
-    """Load the application, or tell the instance why that cannot be done."""
-    app_path = str(worker.app_path)
-    prepare_path(app_path)
-    try:
+def _load(worker: _native.Worker, preloaded: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Give the application."""
+    application = preloaded
+    if application is None:
+        app_path = str(worker.app_path)
+        prepare_path(app_path)
         application = load(worker.wsgi_app, app_path)
-    except LoadError as error:
-        worker.load_failed(error.report())
-        return None
     if worker.lint:
         # Only then: it takes a few milliseconds to import.
         from wsgiref.validate import validator
 
         return validator(application)
     return application
+
+
+def _hook(worker: _native.Worker, name: str | None) -> Callable[[], object] | None:
+    return None if name is None else load(name, str(worker.app_path))
+
+
+def _call_first(name: str | None, hook: Callable[[], object]) -> None:
+    try:
+        hook()
+    except BaseException as error:
+        lines = traceback.format_exception(error)
+        raise LoadError(
+            f"{name}, to be called when a worker starts, failed", "".join(lines)
+        ) from None
+
+
+def _call_last(worker: _native.Worker, hook: Callable[[], object]) -> None:
+    try:
+        hook()
+    except BaseException:
+        worker.log_error(f"{worker.on_worker_stop} failed", traceback.format_exc())
 
 
 def _forked(worker: _native.Worker) -> None:

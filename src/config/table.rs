@@ -29,6 +29,9 @@ pub enum Key {
     MaxLifetime,
     MaxLifetimeJitter,
     MaxRss,
+    Preload,
+    OnWorkerStart,
+    OnWorkerStop,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
@@ -194,11 +197,12 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 11] = [
+const ROWS: [&[Setting]; 12] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
     group::recycle::ROWS,
+    group::loading::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,

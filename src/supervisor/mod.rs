@@ -7,11 +7,13 @@
 mod exit;
 mod plan;
 mod policy;
+mod process;
 mod reason;
 mod recycle;
 mod reload;
 mod run;
 mod spawn;
+mod template;
 mod watch;
 
 pub use exit::Exit;

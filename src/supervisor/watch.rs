@@ -2,11 +2,11 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Child;
 use std::process::ExitStatus;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use super::Exit;
 use super::plan::Member;
@@ -16,12 +16,15 @@ use super::plan::Wanted;
 use super::plan::plan;
 use super::policy::End;
 use super::policy::Verdict;
+use super::process::Process;
+use super::process::reap_stranger;
 use super::reason::Reason;
 use super::recycle::jittered;
 use super::recycle::random;
 use super::run::Phase;
 use super::run::Supervisor;
 use super::spawn;
+use super::template::Template;
 use crate::dispatch::Command;
 use crate::dispatch::Loss;
 use crate::dispatch::News;
@@ -31,7 +34,7 @@ use crate::telemetry;
 /// A worker process.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) child: Child,
+    pub(super) process: Process,
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
@@ -46,7 +49,7 @@ pub(super) struct Worker {
     /// When it has lived long enough.
     pub(super) retires: Option<Instant>,
     load_failed: Option<String>,
-    exited: Option<ExitStatus>,
+    pub(super) exited: Option<ExitStatus>,
     gone: Option<Loss>,
 }
 
@@ -98,8 +101,7 @@ impl Supervisor {
     }
 
     fn spawn(&mut self) {
-        self.last_id += 1;
-        let id = WorkerId(self.last_id);
+        let id = WorkerId(self.last_id + 1);
         let config = self.newest_config();
         let (slots, patience) = (config.workers.threads as usize, config.workers.start_timeout);
         let recycle = &config.recycle;
@@ -107,16 +109,24 @@ impl Supervisor {
         let wears_out = recycle.max_requests.map(|least| jittered(least, more, random()));
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
-        let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
-            Ok((setup, spawn::spawn(&self.interpreter, &config.process, slots)?))
-        });
+        let started = if config.loading.preload {
+            match self.fork(id, slots) {
+                Some(started) => started,
+                None => return,
+            }
+        } else {
+            spawn::spawn(&self.interpreter, &config.process, slots)
+        };
+        self.last_id = id.0;
+        let setup = serde_json::to_vec(&settings).map_err(io::Error::other);
+        let started = setup.and_then(|setup| Ok((setup, started?)));
         match started {
             Ok((setup, started)) => {
-                let spawn::Started { child, bridge, board } = started;
-                telemetry::debug!("{id} started (pid {})", child.id());
+                let spawn::Started { process, bridge, board } = started;
+                telemetry::debug!("{id} started");
                 let now = Instant::now();
                 let worker = Worker {
-                    child,
+                    process,
                     generation: self.reloads.generation(),
                     alone: !settings.multiprocess,
                     started: now,
@@ -167,7 +177,10 @@ impl Supervisor {
                     worker.ready = Some(now);
                     worker.retires = retires;
                     worker.patience = worker.patience.filter(|_| worker.draining);
-                    telemetry::info!("{id} (pid {}) is ready after {took:.2} s", worker.child.id());
+                    telemetry::info!(
+                        "{id} (pid {}) is ready after {took:.2} s",
+                        worker.process.id()
+                    );
                 }
             }
             News::LoadFailed(id, text) => {
@@ -206,7 +219,7 @@ impl Supervisor {
             return;
         }
         let Some(worker) = self.workers.get_mut(&id).filter(|w| !w.draining) else { return };
-        telemetry::info!("{id} (pid {}) was told to end", worker.child.id());
+        telemetry::info!("{id} (pid {}) was told to end", worker.process.id());
         if !self.config.workers.keep_alive {
             self.wanted = self.wanted.saturating_sub(1);
         }
@@ -239,7 +252,7 @@ impl Supervisor {
         for (id, worker) in &mut self.workers {
             if worker.patience.is_some_and(|at| at <= now) {
                 worker.patience = None;
-                let pid = worker.child.id();
+                let pid = worker.process.id();
                 if worker.draining {
                     telemetry::warn!("{id} (pid {pid}) does not come to an end; killing it");
                 } else {
@@ -256,30 +269,40 @@ impl Supervisor {
     pub(super) fn reap(&mut self) {
         let mut ended = Vec::new();
         for (id, worker) in self.workers.iter_mut().filter(|(_, w)| w.exited.is_none()) {
-            match worker.child.try_wait() {
-                Ok(Some(status)) => {
-                    worker.exited = Some(status);
-                    ended.push(*id);
-                }
+            match worker.process.try_wait() {
+                Ok(Some(status)) => ended.push((*id, status)),
                 Ok(None) => {}
                 Err(why) => telemetry::error!("cannot wait for {id}: {why}"),
             }
         }
-        for id in ended {
-            self.dispatcher.tell(Command::WorkerExited(id));
-            self.bury(id);
+        for (id, status) in ended {
+            self.ended(id, status);
+        }
+        while let Some((pid, status)) = reap_stranger(|pid| self.knows(pid)) {
+            // It may be a worker of which its template has not told yet.
+            if self.workers.values().any(|w| w.process.awaited_from().is_some()) {
+                self.strangers.insert(pid.as_raw(), status);
+            } else {
+                self.strangers.clear();
+            }
         }
     }
 
+    fn knows(&self, pid: Pid) -> bool {
+        let workers = self.workers.values().filter(|w| w.exited.is_none()).map(|w| w.process.id());
+        let templates = self.templates.iter().map(Template::pid);
+        workers.map(|id| Pid::from_raw(id.cast_signed())).chain(templates).any(|known| known == pid)
+    }
+
     /// A worker whose process has ended and whose requests have been seen to is history.
-    fn bury(&mut self, id: WorkerId) {
+    pub(super) fn bury(&mut self, id: WorkerId) {
         let done = self.workers.get(&id).is_some_and(|w| w.exited.is_some() && w.gone.is_some());
         if !done {
             return;
         }
         let Some(worker) = self.workers.remove(&id) else { return };
         let (Some(status), Some(loss)) = (worker.exited, worker.gone) else { return };
-        let pid = worker.child.id();
+        let pid = worker.process.id();
         let how = describe(status);
         if let Some(text) = &worker.load_failed {
             // When the first has ended the instance, the others have nothing to add.
@@ -312,7 +335,7 @@ impl Supervisor {
         }
     }
 
-    fn came_to_nothing(&mut self, generation: u32, end: End, why: &str) {
+    pub(super) fn came_to_nothing(&mut self, generation: u32, end: End, why: &str) {
         self.restarts.count(Reason::NotLoaded);
         if !self.load_failed(generation, why) {
             self.follow(end);
@@ -344,8 +367,7 @@ impl Supervisor {
 
 pub(super) fn kill(worker: &mut Worker) {
     if worker.exited.is_none() {
-        // It fails only for a process that has ended already.
-        let _ = worker.child.kill();
+        worker.process.kill();
     }
 }
 
