@@ -22,9 +22,8 @@ pub(super) struct Refused {
     pub(super) instead: &'static str,
 }
 
-pub(super) static ACCEPTED: [Accepted; 7] = [
+pub(super) static ACCEPTED: [Accepted; 6] = [
     Accepted { name: "debug", help: "The same as --log-level debug" },
-    Accepted { name: "no-daemon", help: "No effect: lurcher always stays in the foreground" },
     Accepted {
         name: "stdout",
         help: "No effect: the log goes to standard error, as wsgid's does with this",
@@ -39,7 +38,7 @@ pub(super) static REFUSED: [Refused; 4] = [
     Refused {
         name: "chroot",
         has_value: false,
-        instead: "not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+        instead: "not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
     },
     Refused {
         name: "django",
@@ -58,16 +57,14 @@ pub(super) static REFUSED: [Refused; 4] = [
     },
 ];
 
-/// wsgid's commands, and one that it never had but everyone tries.
-static COMMANDS: [(&str, &str); 6] = [
+/// wsgid's commands that are none here, and one that it never had but everyone tries.
+static COMMANDS: [(&str, &str); 4] = [
     ("init", "no application folder is needed; start lurcher with --app-path and --wsgi-app"),
     (
         "config",
         "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
     ),
-    ("stop", "send SIGTERM to the lurcher process; it finishes the requests that it has"),
     ("restart", "stop lurcher with SIGTERM and start it again, or let the service manager do both"),
-    ("status", "ask the service manager, as systemctl status"),
     ("start", "leave the word out; lurcher starts with its options alone"),
 ];
 

@@ -35,6 +35,9 @@ pub enum Key {
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
+    RequestTimeout,
+    RequestGrace,
+    WorkerTimeout,
     MaxBody,
     UploadTrust,
     UploadDir,
@@ -44,8 +47,11 @@ pub enum Key {
     SpoolDir,
     SendTimeout,
     KeepaliveInterval,
+    LogFile,
     AccessLog,
     LogLevel,
+    Control,
+    Daemon,
     PidFile,
     User,
     Group,
@@ -99,13 +105,14 @@ pub enum Group {
     Uploads,
     Delivery,
     Log,
+    Admin,
     Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &'static [Self] = &[
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -113,6 +120,7 @@ impl Group {
         Self::Uploads,
         Self::Delivery,
         Self::Log,
+        Self::Admin,
         Self::Process,
         Self::General,
     ];
@@ -127,6 +135,7 @@ impl Group {
             Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
+            Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
         }
@@ -197,7 +206,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 12] = [
+const ROWS: &[&[Setting]] = &[
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -208,13 +217,14 @@ const ROWS: [&[Setting]; 12] = [
     group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
+    group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
 ];
 
 /// All settings, in the order of the help.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    ROWS.into_iter().flatten()
+    ROWS.iter().copied().flatten()
 }
 
 #[cfg(test)]

@@ -118,12 +118,17 @@ fn defaults_hold_when_only_the_needed_is_given() {
             max_rss: None,
         },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        timeouts: Timeouts {
+            queue: Some(Duration::from_secs(30)),
+            request: None,
+            request_grace: Duration::from_secs(5),
+            worker: Some(Duration::from_secs(60)),
+        },
         uploads: Uploads {
             max_body: Some(1 << 30),
             upload_trust: UploadTrust::Instance,
             upload_dir: None,
         },
-        timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
         delivery: Delivery {
             response_memory: 256 << 10,
             response_spool: 64 << 20,
@@ -132,7 +137,8 @@ fn defaults_hold_when_only_the_needed_is_given() {
             send_timeout: Some(Duration::from_secs(60)),
             keepalive_interval: Some(Duration::from_secs(30)),
         },
-        log: Log { access_log: None, log_level: Level::Info },
+        log: Log { log_file: None, access_log: None, log_level: Level::Info },
+        admin: Admin { control: ControlPlace::Usual },
         process: Process::default(),
         warnings: Vec::new(),
         literals: config.literals.clone(),

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use super::Counters;
 use super::Loss;
 use super::WorkerId;
+use super::stacks::AskStacks;
 use super::view::Look;
 use crate::bridge::Board;
 use crate::config::Delivery;
@@ -68,6 +69,8 @@ pub enum Command {
     Leave,
     /// Say how things stand, in this way.
     Look(Look),
+    /// Ask the workers what their slots are doing.
+    AskStacks(AskStacks),
     /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
     GiveUp,
 }
@@ -81,6 +84,19 @@ pub enum News {
     LoadFailed(WorkerId, String),
     /// A worker was told by somebody else to end.
     WantsToLeave(WorkerId),
+    /// A request of this worker has timed out and does not end; the words say which.
+    Stuck(WorkerId, String),
+    /// A worker that drains has nothing left but requests that have timed out and do not end.
+    OnlyStuck(WorkerId),
+    /// A worker gives no sign of its interpreter; told again after as long again.
+    Silent {
+        /// Which.
+        id: WorkerId,
+        /// Whether its reader answers, which needs no interpreter.
+        reader: bool,
+    },
+    /// A silent worker has answered after all.
+    Answers(WorkerId),
     /// A worker has finished so many requests ([`Command::WearOut`]).
     Worn(WorkerId, u64),
     /// The bridge of a worker has ended, and its requests have been seen to.

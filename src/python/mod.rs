@@ -11,14 +11,18 @@ mod call;
 mod environ;
 mod errors;
 mod file_wrapper;
+mod interrupt;
 mod slot;
 mod start;
 mod text;
 mod trace;
+mod watch;
 mod worker;
 
 use std::ffi::OsString;
+use std::io;
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 
@@ -30,6 +34,14 @@ pyo3::create_exception!(
     ClientGone,
     PyConnectionError,
     "The client has left: what is written can no longer reach it."
+);
+
+pyo3::create_exception!(
+    lurcher._native,
+    RequestTimeout,
+    PyBaseException,
+    "The request takes longer than --request-timeout: its client has been answered. Raised in the thread that works on \
+     it. No Exception, so that `except Exception` lets it pass: clean up and let it go on."
 );
 
 /// Waits with the interpreter released.
@@ -46,7 +58,13 @@ impl Wait for Released<'_> {
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<OsString>) -> u8 {
     // An instance needs no Python any more.
-    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags }))
+    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags, fork }))
+}
+
+/// Python's own fork, after which the interpreter is whole in both processes.
+fn fork() -> io::Result<i32> {
+    let forked = Python::attach(|py| py.import("os")?.call_method0("fork")?.extract());
+    forked.map_err(|error: PyErr| io::Error::other(error.to_string()))
 }
 
 /// The module.
@@ -55,6 +73,7 @@ fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<Os
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ClientGone", module.py().get_type::<ClientGone>())?;
+    module.add("RequestTimeout", module.py().get_type::<RequestTimeout>())?;
     module.add_class::<worker::Worker>()?;
     module.add_class::<start::StartResponse>()?;
     module.add_class::<start::Write>()?;

@@ -9,6 +9,7 @@ use crate::config::WorkerSettings;
 use crate::worker as rust;
 
 use super::slot;
+use super::watch;
 
 /// One worker process.
 #[pyclass(frozen, module = "lurcher._native")]
@@ -26,6 +27,10 @@ impl Worker {
             .detach(|| rust::Worker::open(bridge_fd, board_fd))
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
         crate::telemetry::init(&format!("worker-{}", settings.worker), settings.log_level);
+        crate::system::set_title(
+            &format!("lurcher: worker-{} ({})", settings.worker, settings.wsgi_app),
+            &format!("lurcher-w{}", settings.worker),
+        );
         Ok(Worker { worker, settings })
     }
 
@@ -99,6 +104,16 @@ impl Worker {
         application: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         slot::serve(py, &self.worker, &self.settings, number, application)
+    }
+
+    /// Answers what the instance asks about the slots, until `end_watch` is called.
+    fn watch(&self, py: Python<'_>) {
+        watch::run(py, &self.worker);
+    }
+
+    /// Ends `watch`.
+    fn end_watch(&self) {
+        self.worker.end_asks();
     }
 
     /// Writes out what is left, when all slots have ended.

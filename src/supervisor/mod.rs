@@ -4,7 +4,11 @@
 //! everything in order. It runs in the instance's first thread, hears of the workers from the dispatcher, and touches
 //! neither a message nor the application.
 
+mod announce;
+mod answer;
+mod end;
 mod exit;
+mod faulty;
 mod plan;
 mod policy;
 mod process;

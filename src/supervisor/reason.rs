@@ -20,6 +20,10 @@ pub enum Reason {
     Memory,
     /// It had told its application that there is no other worker (`wsgi.multiprocess`), and now there are more.
     Alone,
+    /// One of its requests has timed out and does not end.
+    Stuck,
+    /// It gave no sign of life.
+    Silent,
     /// The application, or the settings of workers, were loaded anew.
     Reload,
 }
@@ -35,6 +39,8 @@ impl Reason {
             Self::Lifetime => "max-lifetime",
             Self::Memory => "max-rss",
             Self::Alone => "alone",
+            Self::Stuck => "stuck",
+            Self::Silent => "silent",
             Self::Reload => "reload",
         }
     }

@@ -22,6 +22,7 @@ use signal_hook::iterator::Signals;
 
 use super::Exit;
 use super::Interpreter;
+use super::announce::Announcer;
 use super::policy::Policy;
 use super::reason::Restarts;
 use super::reload::Reloads;
@@ -30,6 +31,8 @@ use super::template::Template;
 use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
+use crate::admin;
+use crate::admin::Ask;
 use crate::config::Config;
 use crate::config::Process;
 use crate::dispatch::Command;
@@ -39,6 +42,7 @@ use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::WorkerId;
 use crate::system;
+use crate::system::Herald;
 use crate::system::PidFile;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -85,6 +89,11 @@ pub(super) struct Supervisor {
     pub(super) began: Instant,
     /// Removed with the supervisor, after the last worker has ended.
     _pid_file: Option<PidFile>,
+    pub(super) announcer: Announcer,
+    /// What is asked over the control socket.
+    asks: Receiver<Ask>,
+    /// Last: whoever waits for our end sees it when this is dropped.
+    _admin: Option<admin::Server>,
 }
 
 /// Resolves the settings anew. If they are wrong it gives what is, one line each.
@@ -92,8 +101,8 @@ pub type Reread = Box<dyn Fn() -> Result<Config, Vec<String>>>;
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM and INT stop it, a second one at once; HUP reloads
 /// application and settings (`reread`); TTIN and TTOU ask for one worker more or less.
-pub fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Exit {
-    match start(config, interpreter, reread) {
+pub fn run(config: Config, interpreter: Interpreter, reread: Reread, herald: Herald) -> Exit {
+    match start(config, interpreter, reread, herald) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
         Err((what, why)) => {
             telemetry::error!("{what}: {why}");
@@ -108,6 +117,7 @@ fn start(
     config: Config,
     interpreter: Interpreter,
     reread: Reread,
+    herald: Herald,
 ) -> Result<(Supervisor, Receiver<i32>), Fault> {
     let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
@@ -116,6 +126,10 @@ fn start(
         ),
         None => None,
     };
+    if let Some(log) = &access_log {
+        system::give(log, config.process.identity.as_ref())
+            .map_err(|e| ("cannot give the access log to another user", e.to_string()))?;
+    }
     // Whatever only root can open is open by now, and there is no second thread yet.
     if let Some(identity) = &config.process.identity {
         system::become_identity(identity)
@@ -133,6 +147,11 @@ fn start(
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
+    let (asker, asks) = crossbeam_channel::unbounded();
+    let admin = admin::Server::start(&config.admin, asker)
+        .map_err(|e| ("cannot be asked anything", e.to_string()))?;
+    // Without a server nobody asks; a closed channel would be ready for ever.
+    let asks = if admin.is_some() { asks } else { crossbeam_channel::never() };
     let wanted = config.workers.workers as usize;
     let supervisor = Supervisor {
         config,
@@ -157,6 +176,9 @@ fn start(
         exit: Exit::Stopped,
         began: Instant::now(),
         _pid_file: pid_file,
+        announcer: Announcer::new(herald),
+        asks,
+        _admin: admin,
     };
     Ok((supervisor, signals))
 }
@@ -201,6 +223,7 @@ impl Supervisor {
             count(front_end.links.len(), "link"),
         );
         self.tend();
+        self.announce();
         while !self.finished() {
             let pause = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
             let timer = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
@@ -213,10 +236,16 @@ impl Supervisor {
                 recv(self.said.1) -> said => if let Ok((number, said)) = said {
                     self.template_said(number, said);
                 },
+                recv(self.asks) -> ask => match ask {
+                    Ok(ask) => self.asked(ask),
+                    // Its thread has failed, and said so.
+                    Err(_) => self.asks = crossbeam_channel::never(),
+                },
                 recv(timer) -> _ => {}
             }
             self.keep_time();
             self.tend();
+            self.announce();
         }
         // Its end lets last answers out.
         drop(self.dispatcher);
@@ -237,7 +266,9 @@ impl Supervisor {
         let templates = self.templates.iter().filter_map(|t| t.patience);
         let patience = patience.chain(templates);
         let look = self.next_look().filter(|_| self.phase == Phase::Running);
-        phase.into_iter().chain(self.put_off.iter().copied()).chain(patience).chain(look).min()
+        let told = self.announcer.deadline();
+        let others = self.put_off.iter().copied().chain(patience);
+        phase.into_iter().chain(others).chain(look).chain(told).min()
     }
 
     fn keep_time(&mut self) {
@@ -285,7 +316,7 @@ impl Supervisor {
     }
 
     /// Leaves the front ends, lets what was taken be finished, and ends.
-    fn stop(&mut self, exit: Exit) {
+    pub(super) fn stop(&mut self, exit: Exit) {
         self.exit = exit;
         self.put_off.clear();
         self.forget_reloads();

@@ -160,7 +160,7 @@ impl Supervisor {
         )?;
         let config = self.newest_config();
         let settings = serde_json::to_vec(&config.worker_settings(0)).map_err(io::Error::other)?;
-        let child = spawn::spawn_template(&self.interpreter, &config.process, theirs)?;
+        let child = spawn::spawn_template(&self.interpreter, &self.config.process, theirs)?;
         let ours = control.as_fd().try_clone_to_owned()?;
         nix::sys::socket::send(control.as_raw_fd(), &settings, MsgFlags::MSG_NOSIGNAL)?;
         let said = self.said.0.clone();

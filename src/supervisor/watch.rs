@@ -1,12 +1,9 @@
 //! Worker processes: started, heard of, buried, and followed by others.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
 
 use super::Exit;
 use super::plan::Member;
@@ -15,16 +12,13 @@ use super::plan::Stage;
 use super::plan::Wanted;
 use super::plan::plan;
 use super::policy::End;
-use super::policy::Verdict;
 use super::process::Process;
-use super::process::reap_stranger;
 use super::reason::Reason;
 use super::recycle::jittered;
 use super::recycle::random;
 use super::run::Phase;
 use super::run::Supervisor;
 use super::spawn;
-use super::template::Template;
 use crate::dispatch::Command;
 use crate::dispatch::Loss;
 use crate::dispatch::News;
@@ -38,19 +32,21 @@ pub(super) struct Worker {
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
-    started: Instant,
-    ready: Option<Instant>,
+    pub(super) started: Instant,
+    pub(super) ready: Option<Instant>,
     /// It is to be replaced, and why.
     pub(super) leaving: Option<Reason>,
     /// It was told to end.
     pub(super) draining: bool,
+    /// It gives no sign of life.
+    pub(super) silent: bool,
     /// When it is killed: it loads or drains for too long.
     pub(super) patience: Option<Instant>,
     /// When it has lived long enough.
     pub(super) retires: Option<Instant>,
-    load_failed: Option<String>,
+    pub(super) load_failed: Option<String>,
     pub(super) exited: Option<ExitStatus>,
-    gone: Option<Loss>,
+    pub(super) gone: Option<Loss>,
 }
 
 impl Worker {
@@ -62,6 +58,11 @@ impl Worker {
     /// Whether it has still to load the application.
     pub(super) fn is_loading(&self) -> bool {
         self.ready.is_none()
+    }
+
+    /// Whether it takes requests.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ready.is_some() && !self.draining && self.exited.is_none()
     }
 }
 
@@ -115,7 +116,8 @@ impl Supervisor {
                 None => return,
             }
         } else {
-            spawn::spawn(&self.interpreter, &config.process, slots)
+            // Who the instance is stays as it was at its start.
+            spawn::spawn(&self.interpreter, &self.config.process, slots)
         };
         self.last_id = id.0;
         let setup = serde_json::to_vec(&settings).map_err(io::Error::other);
@@ -133,6 +135,7 @@ impl Supervisor {
                     ready: None,
                     leaving: None,
                     draining: false,
+                    silent: false,
                     patience: now.checked_add(patience),
                     retires: None,
                     load_failed: None,
@@ -190,6 +193,10 @@ impl Supervisor {
             }
             News::Worn(id, requests) => self.worn(id, requests),
             News::WantsToLeave(id) => self.wants_to_leave(id),
+            News::Stuck(id, request) => self.stuck(id, &request),
+            News::OnlyStuck(id) => self.only_stuck(id),
+            News::Silent { id, reader } => self.silent(id, reader),
+            News::Answers(id) => self.answers(id),
             News::Gone(id, loss) => {
                 if let Some(worker) = self.workers.get_mut(&id) {
                     worker.gone = Some(loss);
@@ -238,7 +245,9 @@ impl Supervisor {
     pub(super) fn drain(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.draining = true;
-        if worker.ready.is_some() {
+        if worker.silent {
+            kill(worker);
+        } else if worker.ready.is_some() {
             worker.patience = Instant::now().checked_add(self.config.limits.graceful_timeout);
             self.dispatcher.tell(Command::DrainWorker(id));
         } else {
@@ -265,104 +274,6 @@ impl Supervisor {
             }
         }
     }
-
-    pub(super) fn reap(&mut self) {
-        let mut ended = Vec::new();
-        for (id, worker) in self.workers.iter_mut().filter(|(_, w)| w.exited.is_none()) {
-            match worker.process.try_wait() {
-                Ok(Some(status)) => ended.push((*id, status)),
-                Ok(None) => {}
-                Err(why) => telemetry::error!("cannot wait for {id}: {why}"),
-            }
-        }
-        for (id, status) in ended {
-            self.ended(id, status);
-        }
-        while let Some((pid, status)) = reap_stranger(|pid| self.knows(pid)) {
-            // It may be a worker of which its template has not told yet.
-            if self.workers.values().any(|w| w.process.awaited_from().is_some()) {
-                self.strangers.insert(pid.as_raw(), status);
-            } else {
-                self.strangers.clear();
-            }
-        }
-    }
-
-    fn knows(&self, pid: Pid) -> bool {
-        let workers = self.workers.values().filter(|w| w.exited.is_none()).map(|w| w.process.id());
-        let templates = self.templates.iter().map(Template::pid);
-        workers.map(|id| Pid::from_raw(id.cast_signed())).chain(templates).any(|known| known == pid)
-    }
-
-    /// A worker whose process has ended and whose requests have been seen to is history.
-    pub(super) fn bury(&mut self, id: WorkerId) {
-        let done = self.workers.get(&id).is_some_and(|w| w.exited.is_some() && w.gone.is_some());
-        if !done {
-            return;
-        }
-        let Some(worker) = self.workers.remove(&id) else { return };
-        let (Some(status), Some(loss)) = (worker.exited, worker.gone) else { return };
-        let pid = worker.process.id();
-        let how = describe(status);
-        if let Some(text) = &worker.load_failed {
-            // When the first has ended the instance, the others have nothing to add.
-            if self.may_spawn() && !worker.draining {
-                let title = format!("{id} (pid {pid}): the application did not load");
-                telemetry::error_block(&title, text);
-                self.came_to_nothing(worker.generation, End::LoadFailed, text);
-            }
-        } else if let Some(ready) = worker.ready {
-            let asked = worker.draining || self.phase != Phase::Running;
-            let costs = costs(loss);
-            if asked && costs.is_empty() {
-                telemetry::info!("{id} (pid {pid}) has ended ({how})");
-            } else {
-                telemetry::error!("{id} (pid {pid}) died ({how}){costs}");
-            }
-            if !worker.draining {
-                self.restarts.count(Reason::Died);
-                self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
-            } else if self.workers.is_empty() && self.wanted == 0 {
-                // Without keep-alive each of them was told to end.
-                self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
-            }
-        } else if worker.draining || self.phase != Phase::Running {
-            telemetry::debug!("{id} (pid {pid}) was ended while it was loading");
-        } else {
-            let what = format!("{id} (pid {pid}) ended before the application was loaded ({how})");
-            telemetry::error!("{what}");
-            self.came_to_nothing(worker.generation, End::NeverReady, &what);
-        }
-    }
-
-    pub(super) fn came_to_nothing(&mut self, generation: u32, end: End, why: &str) {
-        self.restarts.count(Reason::NotLoaded);
-        if !self.load_failed(generation, why) {
-            self.follow(end);
-        }
-    }
-
-    fn follow(&mut self, end: End) {
-        if !self.may_spawn() {
-            return;
-        }
-        let others = self.workers.len();
-        match self.policy.judge(end, others, self.config.workers.keep_alive) {
-            Verdict::GoOn => {
-                telemetry::warn!("{} left", count(others, "worker"));
-                self.wanted = self.wanted.saturating_sub(1);
-            }
-            Verdict::Replace(delay) if delay.is_zero() => {}
-            Verdict::Replace(delay) => {
-                telemetry::warn!("the next worker starts in {:.1} s", delay.as_secs_f64());
-                self.put_off.push(Instant::now() + delay);
-            }
-            Verdict::Stop(exit) => {
-                telemetry::info!("cannot go on: ending with exit code {}", exit.code());
-                self.fail(exit);
-            }
-        }
-    }
 }
 
 pub(super) fn kill(worker: &mut Worker) {
@@ -371,32 +282,7 @@ pub(super) fn kill(worker: &mut Worker) {
     }
 }
 
-/// What a worker's end did to requests, as the rest of a sentence; empty if nothing.
-fn costs(loss: Loss) -> String {
-    let begun = count(loss.begun, "request");
-    let put_back = count(loss.put_back, "request");
-    match (loss.begun, loss.put_back) {
-        (0, 0) => String::new(),
-        (_, 0) => format!(": {begun} begun and answered 502 or cut off"),
-        (0, _) => format!(": {put_back} not begun and handed on"),
-        _ => format!(
-            ": {begun} begun and answered 502 or cut off, {put_back} not begun and handed on"
-        ),
-    }
-}
-
 /// `1 worker`, `2 workers`.
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (_, Some(signal)) => {
-            let name = Signal::try_from(signal).map_or("unknown", Signal::as_str);
-            format!("killed by signal {signal}, {name}")
-        }
-        _ => status.to_string(),
-    }
 }

@@ -111,7 +111,7 @@ fn each_mistake_of_typing_has_its_line() {
         ("--frobnicate=3", "--frobnicate: no such option"),
         ("--frobnicate 3", "--frobnicate: no such option"),
         ("--wrokers 3", "--wrokers: no such option; did you mean --workers?"),
-        ("--work 3", "--work: options cannot be cut short; use --workers"),
+        ("--thr 3", "--thr: options cannot be cut short; use --threads"),
         ("--wsgi_app x", "--wsgi_app: no such option; did you mean --wsgi-app?"),
         ("-w 3", "-w: no such option"),
         ("-workers 3", "-w: no such option"),
@@ -124,7 +124,7 @@ fn each_mistake_of_typing_has_its_line() {
         ("--keep-alive=false", "--keep-alive: takes no value; the opposite is --no-keep-alive"),
         (
             "--chroot",
-            "--chroot: not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+            "--chroot: not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
         ),
         ("--django", "--django: not supported; use --wsgi-app PROJECT.wsgi:application"),
         (
@@ -136,8 +136,8 @@ fn each_mistake_of_typing_has_its_line() {
             "--send-signal: not supported; send the signal with kill, as kill -TERM PID",
         ),
         (
-            "stop",
-            "there is no command stop: send SIGTERM to the lurcher process; it finishes the requests that it has",
+            "restart",
+            "there is no command restart: stop lurcher with SIGTERM and start it again, or let the service manager do both",
         ),
         ("bogus", "\"bogus\" stands alone: lurcher takes options and their values only"),
         ("--config gone.toml", "/here/gone.toml: cannot be read: entity not found"),
@@ -148,7 +148,7 @@ fn each_mistake_of_typing_has_its_line() {
 
 #[test]
 fn a_command_is_answered_without_asking_for_settings() {
-    for command in ["init", "config", "stop", "restart", "status", "start"] {
+    for command in ["init", "config", "restart", "start"] {
         let line = args(&format!("{command} --app-path=/here"));
         let lines = refused_in(line, &World::default());
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -169,7 +169,7 @@ fn everything_that_is_wrong_is_told_at_once() {
             "--frob: no such option",
             "--wrokers: no such option; did you mean --workers?",
             "--threads: a value must follow",
-            "--chroot: not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+            "--chroot: not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
             "lurcher.toml: log-levle is no setting; did you mean log-level?",
             "--recv: \"tcp://*:5000\": `*` is for the side that binds; lurcher connects: name the front end's host, as \
              127.0.0.1",

@@ -27,14 +27,24 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("worker", &["proto", "http", "bridge", "wsgi", "config", "telemetry"]),
     ("front", &["proto", "http", "config", "telemetry"]),
     // layer 4
-    ("supervisor", &["dispatch", "bridge", "config", "telemetry", "system"]),
     ("admin", &["dispatch", "config", "telemetry"]),
+    ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
-    ("instance", &["cli", "config", "supervisor", "telemetry"]),
+    ("instance", &["admin", "cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
-        &["instance", "supervisor", "worker", "wsgi", "config", "telemetry", "proto", "http"],
+        &[
+            "instance",
+            "supervisor",
+            "system",
+            "worker",
+            "wsgi",
+            "config",
+            "telemetry",
+            "proto",
+            "http",
+        ],
     ),
 ];
 
@@ -49,14 +59,14 @@ const FENCED: [(&str, &[&str]); 10] = [
     ("tracing_subscriber", &["telemetry"]),
     ("clap", &["cli"]),
     ("pyo3", &["python", "lib.rs"]),
-    ("crossbeam_channel", &["worker", "dispatch", "supervisor"]),
+    ("crossbeam_channel", &["worker", "dispatch", "admin", "supervisor"]),
     ("hyper", &["front"]),
     ("tokio", &["front"]),
     ("rustls", &["front"]),
 ];
 
-/// Files with unsafe code: the shared mapping, and a `ZeroMQ` option that the safe crate lacks.
-const UNSAFE: [&str; 2] = ["bridge/board.rs", "transport/option.rs"];
+/// Files with unsafe code: the shared mapping, a `ZeroMQ` option that the safe crate lacks, and raising in another thread.
+const UNSAFE: [&str; 3] = ["bridge/board.rs", "transport/option.rs", "python/interrupt.rs"];
 
 /// Most lines of a file, its test modules not counted.
 const MAX_LINES: usize = 400;
