@@ -4,7 +4,6 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-
 use super::Exit;
 use super::plan::Member;
 use super::plan::Plan;
