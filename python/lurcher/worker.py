@@ -19,6 +19,7 @@ from typing import Any
 
 from lurcher import _native
 from lurcher.loader import LoadError, load, prepare_path
+from lurcher.script import FORKS, stand_in
 
 EXIT_LOAD = 4
 EXIT_INTERNAL = 70
@@ -35,6 +36,18 @@ def main() -> int:
     options = parser.parse_args()
     # Some applications read it; what stands there is none of theirs.
     del sys.argv[1:]
+    forks = os.environ.pop(FORKS, None)
+    if forks is not None:
+        return stand_in(forks, options.bridge_fd, options.board_fd)
+    return serve(options.bridge_fd, options.board_fd, _load)
+
+
+def serve(
+    bridge_fd: int,
+    board_fd: int,
+    load_application: Callable[[_native.Worker], Callable[..., Any] | None],
+) -> int:
+    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
 
     prepare_process()
     return run(options.bridge_fd, options.board_fd)
@@ -52,17 +65,26 @@ def prepare_process() -> None:
 def run(bridge: int, board: int, preloaded: Callable[..., Any] | None = None) -> int:
     """Be the worker behind this bridge, with what a template has loaded or what is loaded now."""
     # What the application starts must not hold the bridge open after this process.
+<<<<<<< HEAD
     for fd in (bridge, board):
         os.set_inheritable(fd, False)
     os.set_blocking(bridge, True)
     try:
         worker = _native.Worker(bridge, board)
+=======
+    for fd in (bridge_fd, board_fd):
+        os.set_inheritable(fd, False)
+    os.set_blocking(bridge_fd, True)
+    try:
+        worker = _native.Worker(bridge_fd, board_fd)
+>>>>>>> main
     except OSError as error:
         print(f"lurcher: cannot be a worker: {error}", file=sys.stderr)
         return EXIT_INTERNAL
 
     wakeup = _Wakeup(worker)
     os.register_at_fork(after_in_child=lambda: _forked(worker))
+<<<<<<< HEAD
     try:
         application = _load(worker, preloaded)
         stop = _hook(worker, worker.on_worker_stop)
@@ -71,6 +93,10 @@ def run(bridge: int, board: int, preloaded: Callable[..., Any] | None = None) ->
             _call_first(worker.on_worker_start, start)
     except LoadError as error:
         worker.load_failed(error.report())
+=======
+    application = load_application(worker)
+    if application is None:
+>>>>>>> main
         worker.finish()
         return EXIT_LOAD
     # An application may set handlers while it loads; these are how the worker is told to end.
@@ -90,6 +116,17 @@ def _load(worker: _native.Worker, preloaded: Callable[..., Any] | None) -> Calla
         app_path = str(worker.app_path)
         prepare_path(app_path)
         application = load(worker.wsgi_app, app_path)
+<<<<<<< HEAD
+=======
+    except LoadError as error:
+        worker.load_failed(error.report())
+        return None
+    return checked(worker, application)
+
+
+def checked(worker: _native.Worker, application: Callable[..., Any]) -> Callable[..., Any]:
+    """With the reference checker round it, if that is wished."""
+>>>>>>> main
     if worker.lint:
         # Only then: it takes a few milliseconds to import.
         from wsgiref.validate import validator

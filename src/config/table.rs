@@ -290,7 +290,7 @@ pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Every row.
-pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     ROWS.iter().copied().flatten()
 }
 
