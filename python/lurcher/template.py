@@ -125,7 +125,7 @@ def _fork_again(
         os._exit(1)
     control.close()
     _reseed()
-    return worker.run(bridge, board, application)
+    return worker.serve(bridge, board, lambda own: worker.checked(own, application))
 
 
 def _reseed() -> None:

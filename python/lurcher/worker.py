@@ -42,17 +42,6 @@ def main() -> int:
     return serve(options.bridge_fd, options.board_fd, _load)
 
 
-def serve(
-    bridge_fd: int,
-    board_fd: int,
-    load_application: Callable[[_native.Worker], Callable[..., Any] | None],
-) -> int:
-    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
-
-    prepare_process()
-    return run(options.bridge_fd, options.board_fd)
-
-
 def prepare_process() -> None:
     """Set up what is the same in every process of Python that an instance has."""
     faulthandler.enable()
@@ -62,41 +51,33 @@ def prepare_process() -> None:
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
 
 
-def run(bridge: int, board: int, preloaded: Callable[..., Any] | None = None) -> int:
-    """Be the worker behind this bridge, with what a template has loaded or what is loaded now."""
+def serve(
+    bridge_fd: int,
+    board_fd: int,
+    load_application: Callable[[_native.Worker], Callable[..., Any]],
+) -> int:
+    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
+    prepare_process()
     # What the application starts must not hold the bridge open after this process.
-<<<<<<< HEAD
-    for fd in (bridge, board):
-        os.set_inheritable(fd, False)
-    os.set_blocking(bridge, True)
-    try:
-        worker = _native.Worker(bridge, board)
-=======
     for fd in (bridge_fd, board_fd):
         os.set_inheritable(fd, False)
     os.set_blocking(bridge_fd, True)
     try:
         worker = _native.Worker(bridge_fd, board_fd)
->>>>>>> main
     except OSError as error:
         print(f"lurcher: cannot be a worker: {error}", file=sys.stderr)
         return EXIT_INTERNAL
 
     wakeup = _Wakeup(worker)
     os.register_at_fork(after_in_child=lambda: _forked(worker))
-<<<<<<< HEAD
     try:
-        application = _load(worker, preloaded)
+        application = load_application(worker)
         stop = _hook(worker, worker.on_worker_stop)
         start = _hook(worker, worker.on_worker_start)
         if start is not None:
             _call_first(worker.on_worker_start, start)
     except LoadError as error:
         worker.load_failed(error.report())
-=======
-    application = load_application(worker)
-    if application is None:
->>>>>>> main
         worker.finish()
         return EXIT_LOAD
     # An application may set handlers while it loads; these are how the worker is told to end.
@@ -109,24 +90,15 @@ def run(bridge: int, board: int, preloaded: Callable[..., Any] | None = None) ->
     return 0
 
 
-def _load(worker: _native.Worker, preloaded: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Give the application."""
-    application = preloaded
-    if application is None:
-        app_path = str(worker.app_path)
-        prepare_path(app_path)
-        application = load(worker.wsgi_app, app_path)
-<<<<<<< HEAD
-=======
-    except LoadError as error:
-        worker.load_failed(error.report())
-        return None
-    return checked(worker, application)
+def _load(worker: _native.Worker) -> Callable[..., Any]:
+    """Load the application."""
+    app_path = str(worker.app_path)
+    prepare_path(app_path)
+    return checked(worker, load(worker.wsgi_app, app_path))
 
 
 def checked(worker: _native.Worker, application: Callable[..., Any]) -> Callable[..., Any]:
     """With the reference checker round it, if that is wished."""
->>>>>>> main
     if worker.lint:
         # Only then: it takes a few milliseconds to import.
         from wsgiref.validate import validator
@@ -143,10 +115,8 @@ def _call_first(name: str | None, hook: Callable[[], object]) -> None:
     try:
         hook()
     except BaseException as error:
-        lines = traceback.format_exception(error)
-        raise LoadError(
-            f"{name}, to be called when a worker starts, failed", "".join(lines)
-        ) from None
+        lines = "".join(traceback.format_exception(error))
+        raise LoadError(f"{name}, to be called when a worker starts, failed", lines) from None
 
 
 def _call_last(worker: _native.Worker, hook: Callable[[], object]) -> None:
