@@ -53,6 +53,7 @@ pub enum Key {
     AccessLog,
     LogLevel,
     Control,
+    Metrics,
     Daemon,
     PidFile,
     User,

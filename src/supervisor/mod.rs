@@ -17,6 +17,7 @@ mod recycle;
 mod reload;
 mod run;
 mod spawn;
+mod stacks;
 mod template;
 mod watch;
 
