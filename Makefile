@@ -153,6 +153,17 @@ endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher
 
+.PHONY: bench-front
+bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
+	@printf '\n== %s\n' 'bench-front: wrk -c 32 and -c 256, alternating rounds'
+	cargo build --locked --release --no-default-features --features front --bin lurcher-front
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front
+
+.PHONY: leaving-front
+leaving-front: build-tools dev ## The same behind our own front end, which loses none
+	@printf '\n== %s\n' 'leaving-front: 100,000 requests, 20 stops of one of two instances'
+	$(BIN)/python benches/front_leaving.py
+
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
