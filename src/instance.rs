@@ -162,6 +162,7 @@ fn obey(order: Order, interpreter: Interpreter) -> u8 {
             let wait = !order.is_set("no-wait");
             aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
         }
+        Verb::Stacks => aimed(order, |target| admin::tell(target, &Wish::Stacks {}, false)),
         Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
         Verb::Scale => {
             let word = order.words.first().cloned().unwrap_or_default();
@@ -207,7 +208,7 @@ fn target(order: Order) -> Result<Target, Vec<String>> {
     };
     let world = System(environment);
     match config::resolve_admin(order.sources, &world) {
-        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Ok(Admin { control, .. }) => Ok(Target { control, pid }),
         Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
     }
 }
