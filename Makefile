@@ -118,6 +118,11 @@ reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax er
 	@printf '\n== %s\n' 'reload: nothing may fail'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
 
+.PHONY: preload
+preload: build-tools run-tools suites-tools dev $(SUITES_READY) ## Memory of 8 workers of a Django application, with and without --preload
+	@printf '\n== %s\n' 'preload: what shared pages save'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/preload.py
+
 .PHONY: leaving
 leaving: build-tools run-tools test-tools dev ## Count what is lost when one of two instances leaves 20 times under 2,000 requests a second
 	@printf '\n== %s\n' 'leaving: behind a libzmq PUSH, then behind Mongrel2'
