@@ -36,6 +36,7 @@ pub enum Key {
     RequestGrace,
     WorkerTimeout,
     MaxBody,
+    QueueMemory,
     UploadTrust,
     UploadDir,
     UploadWindow,

@@ -125,6 +125,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         uploads: Uploads {
             max_body: Some(1 << 30),
+            queue_memory: 256 << 20,
             upload_trust: UploadTrust::Instance,
             upload_dir: None,
             upload_window: 1 << 20,
