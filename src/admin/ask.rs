@@ -20,6 +20,8 @@ use crate::dispatch::WorkerId;
 pub enum Wish {
     /// How things stand.
     Status {},
+    /// The Python stacks of all busy slots, as text.
+    Stacks {},
     /// To finish what was taken, and end.
     Stop {},
     /// To load application and settings anew.
@@ -96,6 +98,8 @@ pub struct Ask {
 pub(super) enum Said {
     Done(String),
     Refused(String),
+    /// This status of HTTP.
+    Http(&'static str),
     Status(Box<Instance>, Box<View>),
 }
 

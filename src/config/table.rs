@@ -51,6 +51,7 @@ pub enum Key {
     AccessLog,
     LogLevel,
     Control,
+    Metrics,
     Daemon,
     PidFile,
     User,
@@ -287,7 +288,7 @@ pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Every row.
-pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     ROWS.iter().copied().flatten()
 }
 

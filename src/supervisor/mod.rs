@@ -15,6 +15,7 @@ mod recycle;
 mod reload;
 mod run;
 mod spawn;
+mod stacks;
 mod watch;
 
 pub use exit::Exit;
