@@ -84,7 +84,7 @@ impl Supervisor {
         let now = Instant::now();
         let workers = self.workers.iter().map(|(id, worker)| {
             let age = now.saturating_duration_since(worker.started);
-            (*id, Process { pid: worker.child.id(), age })
+            (*id, Process { pid: worker.process.id(), age })
         });
         Instance {
             pid: std::process::id(),
