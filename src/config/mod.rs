@@ -54,6 +54,7 @@ pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::handlers::Handlers;
 pub use group::limits::Limits;
+pub use group::log::AccessFormat;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
@@ -117,7 +118,8 @@ impl Config {
             server_name: server_name.clone(),
             underscore_headers: self.application.underscore_headers,
             lint: self.application.lint,
-            access_log: self.log.access_log.is_some(),
+            access_log: self.log.access_log.is_some()
+                && self.log.access_log_format == AccessFormat::Combined,
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,

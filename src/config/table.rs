@@ -48,6 +48,7 @@ pub enum Key {
     KeepaliveInterval,
     LogFile,
     AccessLog,
+    AccessLogFormat,
     LogLevel,
     Control,
     Metrics,

@@ -55,8 +55,15 @@ impl World {
         config.timeouts.worker = None;
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, delivery, .. } = config;
-        let settings =
-            Settings { front_end, limits, timeouts, uploads, delivery, access_log: None };
+        let settings = Settings {
+            front_end,
+            limits,
+            timeouts,
+            uploads,
+            delivery,
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+        };
         World {
             core: Core::new(&settings, Clock { at: now, ns: 0 }),
             now,
