@@ -158,6 +158,7 @@ fn obey(order: Order, interpreter: Interpreter) -> u8 {
             let wait = !order.is_set("no-wait");
             aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
         }
+        Verb::Stacks => aimed(order, |target| admin::tell(target, &Wish::Stacks {}, false)),
         Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
         Verb::Scale => {
             let word = order.words.first().cloned().unwrap_or_default();

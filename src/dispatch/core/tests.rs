@@ -15,6 +15,7 @@ use crate::bridge::Kind;
 use crate::bridge::Outcome;
 use crate::bridge::Ticket;
 use crate::config;
+use crate::config::AccessFormat;
 use crate::config::Config;
 use crate::config::Delivery;
 use crate::config::LinkSpec;
