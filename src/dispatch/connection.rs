@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 use super::outgoing::Outgoing;
+use super::pace;
 use super::pace::Pace;
 use super::refuse::Refusal;
 use super::spool::Spool;
@@ -23,6 +24,10 @@ pub(crate) const LINE: usize = 64;
 /// With flow control: the credits of a connection for which nothing is under way, and so the longest possible message
 /// (protocol section 7.2).
 pub(crate) const CREDITS: u64 = 102_400;
+
+/// A message is a quarter of that, so that the front end writes some while the credits of others are on their way back:
+/// more than twice as fast as one message at a time.
+const CREDIT_MESSAGE: u64 = CREDITS / 4;
 
 /// One thing to be answered, in its turn.
 #[derive(Debug)]
@@ -179,7 +184,7 @@ impl Connection {
             return (self.closing && self.active.is_none()).then_some(Piece::Close);
         }
         if let Some(credits) = self.credits {
-            let most = usize::try_from(credits.min(CREDITS)).unwrap_or(usize::MAX);
+            let most = usize::try_from(credits.min(CREDIT_MESSAGE)).unwrap_or(usize::MAX);
             return (most > 0).then_some(Piece::Bytes(waiting.min(most)));
         }
         let last = self.active.is_none() && (self.line.is_empty() || self.closing);
@@ -209,6 +214,11 @@ impl Connection {
     /// When to ask [`Connection::take`] again; `None` if only an event can change its answer.
     pub(crate) fn again(&self) -> Option<Instant> {
         (!self.out.is_empty() && self.credits.is_none()).then(|| self.pace.again())
+    }
+
+    /// Whether without flow control so much is under way that it is not known when the client will have read it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.credits.is_none() && self.out.len() >= pace::MESSAGE && self.pace.is_full()
     }
 
     /// How long the front end has taken nothing of what waits for it. `congested` says that it takes nothing at all;
@@ -312,8 +322,10 @@ mod tests {
         c.credits = Some(102_400);
         c.begin(Ticket(1));
         c.push(&vec![b'x'; 250_000], &mut spool(now));
-        assert_eq!(c.take(now), Some(Piece::Bytes(102_400)));
-        c.taken(now, 102_400);
+        for _ in 0..4 {
+            assert_eq!(c.take(now), Some(Piece::Bytes(25_600)));
+            c.taken(now, 25_600);
+        }
         assert_eq!(c.take(now), None);
         assert_eq!(c.stuck(now + Duration::from_secs(9), false), Duration::from_secs(9));
         c.credited(7, now + Duration::from_secs(9));

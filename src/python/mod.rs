@@ -8,6 +8,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 
 mod call;
+mod client;
 mod environ;
 mod errors;
 mod file_wrapper;
@@ -60,5 +61,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<start::Write>()?;
     module.add_class::<errors::ErrorLog>()?;
     module.add_class::<file_wrapper::FileWrapper>()?;
+    module.add_class::<client::ClientDisconnected>()?;
     module.add_function(wrap_pyfunction!(main, module)?)
 }

@@ -35,6 +35,7 @@ use crate::wsgi::response::How;
 
 pub use control::Control;
 pub use out::Out;
+pub use out::Watch;
 pub use outbox::Outbox;
 pub use start::OpenError;
 

@@ -191,6 +191,7 @@ pub struct Core {
     /// When the oldest closed connections were last forgotten.
     forgot: Instant,
     cut_lines: telemetry::Limited,
+    slow_lines: telemetry::Limited,
 
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
@@ -224,6 +225,7 @@ impl Core {
             swept: now,
             forgot: now,
             cut_lines: telemetry::Limited::new(),
+            slow_lines: telemetry::Limited::new(),
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
             counters: Counters::default(),

@@ -80,6 +80,15 @@ impl Core {
             connection.taken(now, bytes);
             published = true;
         }
+        if connection.is_held()
+            && let Some(held) = self.slow_lines.allow(now)
+        {
+            telemetry::warn!(
+                "connection {} has so much under way that the rest of its response waits for the slowest client: \
+                 set download.flow_control=1 in Mongrel2 for large downloads{held}",
+                key.conn,
+            );
+        }
         let keep = link.is_full() || !connection.out.is_empty() && connection.credits.is_none();
         connection.listed = keep;
         let ticket = connection.active.filter(|_| published);
