@@ -28,10 +28,6 @@ pub const MAX_FROM_INSTANCE: usize = i32::MAX as usize;
 /// Flag of a [`Kind::Data`] frame: more bytes of the same application block follow at once.
 pub const FLAG_MORE: u8 = 1;
 
-/// Flag of a [`Kind::Request`] frame: the body is a file. Before the message stand the length of its path (`u16`) and the
-/// path.
-pub const FLAG_FILE: u8 = 1;
-
 /// Names one handing of one exchange to one worker. Tickets of one worker rise in the order in which they are sent, so
 /// that "begun up to" (see [`super::Board`]) is one number. Zero is no ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -106,17 +102,7 @@ pub struct Frame<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
-    /// What a [`Kind::Request`] carries: the path of its body's file, if there is one, and the message.
-    pub fn request(&self) -> Option<(Option<&'a [u8]>, &'a [u8])> {
-        if self.flags & FLAG_FILE == 0 {
-            return Some((None, self.payload));
-        }
-        let (len, rest) = self.payload.split_first_chunk::<2>()?;
-        let (file, message) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
-        Some((Some(file), message))
-    }
-
+impl Frame<'_> {
     /// The number that a [`Kind::Ack`] carries, if its payload is one.
     pub fn number(&self) -> Option<u64> {
         self.payload.try_into().ok().map(u64::from_le_bytes)
@@ -153,20 +139,6 @@ pub fn put(out: &mut Vec<u8>, kind: Kind, flags: u8, ticket: Ticket, payload: &[
     out.extend_from_slice(&[kind as u8, flags, 0, 0]);
     out.extend_from_slice(&ticket.0.to_le_bytes());
     out.extend_from_slice(payload);
-}
-
-/// Appends a [`Kind::Request`] frame: a message, and the file that is its body if it does not carry the body itself.
-pub fn put_request(out: &mut Vec<u8>, ticket: Ticket, file: Option<&[u8]>, message: &[u8]) {
-    // A path is shorter than 4096 bytes (PATH_MAX); what is longer cannot be opened, so nothing is lost.
-    let Some((file, len)) = file.and_then(|f| Some((f, u16::try_from(f.len()).ok()?))) else {
-        put(out, Kind::Request, 0, ticket, message);
-        return;
-    };
-    let mut payload = Vec::with_capacity(2 + file.len() + message.len());
-    payload.extend_from_slice(&len.to_le_bytes());
-    payload.extend_from_slice(file);
-    payload.extend_from_slice(message);
-    put(out, Kind::Request, FLAG_FILE, ticket, &payload);
 }
 
 /// How an exchange ended, as its worker saw it.
@@ -358,22 +330,6 @@ mod tests {
         for piece in [1, 3, 16, 17, 4096] {
             assert_eq!(feed(&bytes, piece), whole, "pieces of {piece}");
         }
-    }
-
-    #[test]
-    fn a_request_may_have_a_file() {
-        let mut bytes = Vec::new();
-        put_request(&mut bytes, Ticket(1), None, b"message");
-        put_request(&mut bytes, Ticket(2), Some(b"/a file"), b"message");
-        let mut inbox = Inbox::new(100);
-        inbox.space()[..bytes.len()].copy_from_slice(&bytes);
-        inbox.filled(bytes.len());
-        assert_eq!(inbox.next().unwrap().unwrap().request(), Some((None, &b"message"[..])));
-        let file = Some(&b"/a file"[..]);
-        assert_eq!(inbox.next().unwrap().unwrap().request(), Some((file, &b"message"[..])));
-        let torn =
-            Frame { kind: Kind::Request, flags: FLAG_FILE, ticket: Ticket(3), payload: b"\x09\0x" };
-        assert_eq!(torn.request(), None);
     }
 
     #[test]

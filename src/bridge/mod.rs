@@ -7,6 +7,7 @@
 
 pub mod board;
 pub mod frame;
+pub mod request;
 
 pub use board::Board;
 pub use frame::EndInfo;
@@ -16,3 +17,5 @@ pub use frame::Inbox;
 pub use frame::Kind;
 pub use frame::Outcome;
 pub use frame::Ticket;
+pub use request::Body;
+pub use request::FileId;

@@ -21,6 +21,16 @@ pub enum Fault {
     /// A setting that must be given was not.
     #[error("--{} is missing (or {}{})", .0.name, .0.variable(), or_key(.0))]
     Missing(&'static Setting),
+    /// A value that is of no use without another setting.
+    #[error("--{} {word} needs --{} (or {}{})", .setting.name, .needed.name, .needed.variable(), or_key(.needed))]
+    Needs {
+        /// The setting with the value.
+        setting: &'static Setting,
+        /// Its value.
+        word: &'static str,
+        /// What is missing.
+        needed: &'static Setting,
+    },
     /// One side of a link is given more often than the other.
     #[error(
         "{recv_at} and {send_at} belong together in pairs, from one source; there are {recv} and {send}"

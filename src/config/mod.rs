@@ -41,6 +41,7 @@ pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
 pub use group::timeouts::Timeouts;
+pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
 pub use group::workers::Workers;
 pub use nearest::nearest;

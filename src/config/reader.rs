@@ -200,6 +200,12 @@ impl<W: Surroundings> Reader<'_, W> {
         self.faults.push(Fault::Value { origin: origin.clone(), problem });
     }
 
+    /// A value makes no sense without another setting, which was not given.
+    pub(super) fn needs(&mut self, key: Key, word: &'static str, needed: Key) {
+        let (setting, needed) = (Setting::of(key), Setting::of(needed));
+        self.faults.push(Fault::Needs { setting, word, needed });
+    }
+
     /// A fault of a value that is only wrong beside others.
     pub(super) fn fault_at(&mut self, key: Key, problem: Problem) {
         let shown = self.shown.iter().find(|shown| shown.setting.key == key);

@@ -26,6 +26,8 @@ pub enum Key {
     GracefulTimeout,
     QueueTimeout,
     MaxBody,
+    UploadTrust,
+    UploadDir,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,

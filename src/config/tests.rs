@@ -104,8 +104,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         workers: Workers { workers: 1, threads: 4, keep_alive: true },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        uploads: Uploads {
+            max_body: Some(1 << 30),
+            upload_trust: UploadTrust::Instance,
+            upload_dir: None,
+        },
         timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
-        uploads: Uploads { max_body: Some(1 << 30) },
         delivery: Delivery {
             response_memory: 256 << 10,
             response_spool: 64 << 20,
@@ -132,6 +136,17 @@ fn flags_win_over_the_environment_that_over_the_file_that_over_the_default() {
     assert_eq!(resolved.config.workers.workers, 4, "the last flag");
     let shown = resolved.shown.iter().find(|shown| shown.setting.key == Key::Workers).unwrap();
     assert_eq!(shown.origin, Origin::CommandLine("workers"));
+}
+
+#[test]
+fn trust_in_a_directory_needs_the_directory() {
+    let trust = (Key::UploadTrust, "upload-trust", "directory");
+    let faults = faults(&World::default(), &[trust]);
+    let text = "--upload-trust directory needs --upload-dir (or LURCHER_UPLOAD_DIR, or upload-dir in lurcher.toml)";
+    assert_eq!(faults, [text]);
+    let flags = [trust, (Key::UploadDir, "upload-dir", "up")];
+    let config = resolved(&World::default(), &flags).config;
+    assert_eq!(config.uploads.upload_dir.as_deref(), Some(Path::new("/here/up")));
 }
 
 #[test]

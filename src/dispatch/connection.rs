@@ -13,7 +13,7 @@ use super::pace;
 use super::pace::Pace;
 use super::refuse::Refusal;
 use super::spool::Spool;
-use super::upload::Upload;
+use super::upload_file::Upload;
 use crate::bridge::Ticket;
 use crate::proto::ident::SenderUuid;
 use crate::transport::Message;

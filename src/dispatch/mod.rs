@@ -17,6 +17,7 @@ mod run;
 mod sort;
 mod spool;
 mod upload;
+mod upload_file;
 mod view;
 
 pub use core::AtWork;

@@ -1,22 +1,16 @@
-//! Bodies that Mongrel2 has put into files: which of them are believed, and that each file goes away.
+//! Bodies that Mongrel2 puts into files: which of its messages about them are believed.
 //!
 //! Mongrel2 tells of such a body twice, when it begins and when it is complete, by two headers that it does not take out of a
 //! client's request (protocol section 6.3). So both messages must look as only Mongrel2's own can, and the end counts only
-//! after the beginning of the same body on the same connection. Nothing here reads a file.
-
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+//! after the beginning of the same body on the same connection. What is believed of the file
+//! itself is for [`super::upload_file`].
 
 use crate::http::head::decimal;
 use crate::proto::headers::Headers;
-
 use crate::proto::request::Envelope;
 use crate::proto::request::UPLOAD_START;
 use crate::proto::request::UploadPaths;
 use crate::proto::request::upload_paths;
-use crate::telemetry;
 
 /// The longest body that Mongrel2 takes; a greater announcement counts as none (protocol section 6.1).
 const LONGEST: u64 = i32::MAX as u64;
@@ -69,52 +63,6 @@ pub(crate) fn announced(headers: &Headers<'_>) -> Option<u64> {
     decimal(headers.get(b"content-length")?.first())
 }
 
-/// The file of one body. It is removed when this is dropped: after the answer, or when it has become clear that there will
-/// be none. Mongrel2 does not mind while it still writes.
-#[derive(Debug)]
-pub(crate) struct Upload {
-    name: Vec<u8>,
-    path: PathBuf,
-}
-
-impl Upload {
-    /// The file that the front end calls `name`, seen from here: below `root` if the front end lives in a chroot.
-    pub(crate) fn new(root: Option<&Path>, name: Vec<u8>) -> Upload {
-        let path = Path::new(std::ffi::OsStr::from_bytes(&name));
-        let path = match root {
-            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
-            None => path.to_owned(),
-        };
-        Upload { name, path }
-    }
-
-    /// Whether the front end calls it so.
-    pub(crate) fn is(&self, name: &[u8]) -> bool {
-        self.name == name
-    }
-
-    /// How long the file is; 0 if it is not there.
-    pub(crate) fn size(&self) -> u64 {
-        std::fs::metadata(&self.path).map_or(0, |file| file.len())
-    }
-
-    /// The path, for the worker.
-    pub(crate) fn path(&self) -> &[u8] {
-        self.path.as_os_str().as_bytes()
-    }
-}
-
-impl Drop for Upload {
-    fn drop(&mut self) {
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                telemetry::warn!("cannot remove upload file {}: {error}", self.path.display());
-            }
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,19 +103,5 @@ mod tests {
             assert_eq!(of(&forged, ""), News::Forged(None), "{forged}");
         }
         assert_eq!(of(&format!("{both},{large}"), "inline"), News::Forged(None));
-    }
-
-    #[test]
-    fn a_file_is_found_below_the_chroot_and_goes_away() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("uploads.abc");
-        std::fs::write(&file, "body").unwrap();
-        let upload = Upload::new(Some(dir.path()), b"/uploads.abc".to_vec());
-        assert_eq!(upload.path(), file.as_os_str().as_bytes());
-        assert!(upload.is(b"/uploads.abc"));
-        let relative = Upload::new(Some(Path::new("/nowhere")), b"./u/x".to_vec());
-        assert_eq!(relative.path(), b"/nowhere/./u/x");
-        drop(upload);
-        assert!(!file.exists());
     }
 }

@@ -3,11 +3,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
-use nix::fcntl::OFlag;
-use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -16,6 +12,7 @@ use pyo3::types::PyString;
 
 use crate::config::WorkerSettings;
 use crate::http::SERVER;
+use crate::worker::Input;
 use crate::wsgi::names::Name;
 use crate::wsgi::request::Request;
 use crate::wsgi::request::Spelled;
@@ -77,10 +74,12 @@ impl Environs {
         &mut self,
         py: Python<'py>,
         request: &mut Request,
+        input: Input,
     ) -> PyResult<Lent<'py>> {
         let environ = self.base.bind(py).copy()?;
-        let input = if let Some(path) = request.file.take() {
-            self.open(py, &path, request.get(Name::ContentLength))?
+        let input = if let Input::File(file) = input {
+            // Buffered, and it ends where the body does. The instance removes it.
+            self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))?
         } else if request.body.is_empty() {
             self.bytes_io.bind(py).call0()?
         } else {
@@ -104,29 +103,6 @@ impl Environs {
             }
         }
         Ok(Lent { environ, input, errors })
-    }
-
-    /// A body that is a file, as a buffered reader of exactly the body. The instance removes the file.
-    fn open<'py>(
-        &self,
-        py: Python<'py>,
-        path: &Path,
-        length: Option<&[u8]>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlag::O_NOFOLLOW.bits())
-            .open(path)?;
-        let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(PyOSError::new_err("the body's file is no regular file"));
-        }
-        if let Some(length) = length.filter(|length| *length < metadata.len()) {
-            file.set_len(length)?;
-        }
-        self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))
     }
 
     fn header_key<'py>(&mut self, py: Python<'py>, key: &[u8]) -> Bound<'py, PyString> {

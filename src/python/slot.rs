@@ -11,6 +11,7 @@ use crate::telemetry::Escaped;
 use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
 use crate::worker::Begun;
+use crate::worker::Input;
 use crate::worker::Worker;
 use crate::wsgi::names::Name;
 use crate::wsgi::request::Request;
@@ -84,7 +85,7 @@ impl Drop for Settled<'_, '_> {
 
 impl Slot {
     fn answer(&mut self, py: Python<'_>, begun: Begun) {
-        let Begun { mut work, mut out, when } = begun;
+        let Begun { mut work, input, mut out, when } = begun;
         out.lend(std::mem::take(&mut self.memory));
         let asked = match &work {
             Ok(request) => request.asked,
@@ -96,7 +97,7 @@ impl Slot {
         let this = start.get();
         let settled = Settled(this, py);
         let failed = match &mut work {
-            Ok(request) => self.run_guarded(py, request, &start).err(),
+            Ok(request) => self.run_guarded(py, request, input, &start).err(),
             Err(_) => None,
         };
         let gone = failed.is_some() && this.is_gone(py);
@@ -143,9 +144,10 @@ impl Slot {
         &mut self,
         py: Python<'_>,
         request: &mut Request,
+        input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> Result<(), Failure> {
-        match catch_unwind(AssertUnwindSafe(|| self.run(py, request, start))) {
+        match catch_unwind(AssertUnwindSafe(|| self.run(py, request, input, start))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::Raised(error)),
             Err(_) => Err(Failure::Panicked),
@@ -156,9 +158,10 @@ impl Slot {
         &mut self,
         py: Python<'_>,
         request: &mut Request,
+        input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> PyResult<()> {
-        let Lent { environ, input, errors } = self.environs.make(py, request)?;
+        let Lent { environ, input, errors } = self.environs.make(py, request, input)?;
         self.errors = Some(errors.unbind());
         let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
         let application = self.application.bind(py);

@@ -8,6 +8,7 @@
 //! What holds whatever happens: each request taken gets exactly one end frame or is given back, also if the code
 //! between panics.
 
+mod body;
 mod control;
 mod flusher;
 mod out;
@@ -33,6 +34,7 @@ use crate::wsgi::request::Request;
 use crate::wsgi::response::Ending;
 use crate::wsgi::response::How;
 
+pub use body::Input;
 pub use control::Control;
 pub use out::Out;
 pub use out::Watch;
@@ -61,6 +63,7 @@ struct Item {
     ticket: Ticket,
     control: Arc<Control>,
     work: Work,
+    input: Input,
     when: SystemTime,
 }
 
@@ -91,6 +94,8 @@ pub struct Worker {
 pub struct Begun {
     /// What to do.
     pub work: Work,
+    /// Where the body is.
+    pub input: Input,
     /// Where the answer goes.
     pub out: Out,
     /// When the request came in.
@@ -179,7 +184,7 @@ impl Worker {
                 continue;
             }
             self.shared.board.begin(slot, item.ticket, began);
-            return Some(Begun { work: item.work, out, when: item.when });
+            return Some(Begun { work: item.work, input: item.input, out, when: item.when });
         }
     }
 

@@ -4,10 +4,7 @@
 //! and ends the process by force if they do not.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::os::fd::RawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,22 +15,30 @@ use crossbeam_channel::Sender;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
+use crate::bridge::Body;
 use crate::bridge::Frame;
 use crate::bridge::Inbox;
 use crate::bridge::Kind;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
+use crate::bridge::request;
+use crate::http::head::decimal;
 use crate::proto::Envelope;
+use crate::telemetry::Escaped;
 use crate::telemetry::Limited;
 use crate::wsgi::environ;
 use crate::wsgi::environ::Rules;
+use crate::wsgi::names::Name;
 use crate::wsgi::refusal::Refused;
 use crate::wsgi::refusal::Why;
+use crate::wsgi::request::Request;
 
 use super::Control;
+use super::Input;
 use super::Item;
 use super::Shared;
 use super::Work;
+use super::body;
 
 /// What the reader owns.
 pub(super) struct Reader {
@@ -121,16 +126,18 @@ impl Reader {
     fn request(&mut self, frame: Frame<'_>) {
         let ticket = frame.ticket;
         // Without its message it is refused as any malformed one.
-        let (file, message) = frame.request().unwrap_or_default();
-        let file = file.map(|path| Path::new(OsStr::from_bytes(path)));
-        let work = self.prepare(message, file);
+        let (body, message) = request::read(&frame).unwrap_or((Body::Message, b""));
+        let (work, input) = match self.prepare(message, body) {
+            Ok((request, input)) => (Ok(request), input),
+            Err(refused) => (Err(refused), Input::Message),
+        };
         let control = Arc::new(Control::default());
         if self.controls.len() >= self.sweep_at {
             self.controls.retain(|_, control| !control.is_past());
             self.sweep_at = Self::SWEEP.max(2 * self.controls.len());
         }
         self.controls.insert(ticket, Arc::clone(&control));
-        let item = Item { ticket, control, work, when: SystemTime::now() };
+        let item = Item { ticket, control, work, input, when: SystemTime::now() };
         let refused = match &self.queue {
             Some(queue) => queue.send(item).is_err(),
             None => true,
@@ -141,26 +148,42 @@ impl Reader {
         }
     }
 
-    fn prepare(&mut self, message: &[u8], file: Option<&Path>) -> Work {
-        let size = match file.map(Path::metadata).transpose() {
-            Ok(found) => found.map(|metadata| metadata.len()),
-            Err(error) => {
-                if let Some(held) = self.limits.refused.allow(Instant::now()) {
-                    let path = file.unwrap_or(Path::new("")).display();
-                    crate::telemetry::error!(
-                        "the body's file {path} cannot be read: {error}; is --mongrel2-chroot right?{held}"
-                    );
-                }
-                return Err(Box::new(Refused::unread(Why::File)));
-            }
+    fn prepare(
+        &mut self,
+        message: &[u8],
+        body: Body<'_>,
+    ) -> Result<(Box<Request>, Input), Box<Refused>> {
+        let file = match body {
+            Body::Message => None,
+            Body::File(path, id) => match body::open(path, id) {
+                Ok(found) => Some(found),
+                Err(error) => return Err(self.unreadable(path, &error)),
+            },
         };
+        let size = file.as_ref().map(|(_, size)| *size);
         let work = match Envelope::parse(message) {
-            Ok(envelope) => environ::prepare(&envelope, &self.rules, size).map(|mut request| {
-                request.file = file.map(Path::to_owned);
-                Box::new(request)
-            }),
+            Ok(envelope) => environ::prepare(&envelope, &self.rules, size).map(Box::new),
             Err(error) => Err(Box::new(Refused::unread(Why::Message(error)))),
         };
+        self.tell(&work);
+        let request = work?;
+        let Some((file, size)) = file else { return Ok((request, Input::Message)) };
+        let length = request.get(Name::ContentLength).and_then(decimal).unwrap_or(size);
+        match (body::cut(&file, size, length), body) {
+            (Err(error), Body::File(path, _)) => Err(self.unreadable(path, &error)),
+            _ => Ok((request, Input::File(file))),
+        }
+    }
+
+    fn unreadable(&mut self, path: &[u8], error: &std::io::Error) -> Box<Refused> {
+        if let Some(held) = self.limits.refused.allow(Instant::now()) {
+            let path = Escaped(path);
+            crate::telemetry::error!("the body's file {path} cannot be used: {error}{held}");
+        }
+        Box::new(Refused::unread(Why::File))
+    }
+
+    fn tell(&mut self, work: &Work) {
         match &work {
             Ok(request) if request.dropped > 0 => {
                 if let Some(held) = self.limits.underscore.allow(Instant::now()) {
@@ -178,7 +201,6 @@ impl Reader {
             }
             _ => {}
         }
-        work
     }
 
     /// The instance has gone.

@@ -1,7 +1,6 @@
 //! A request as the application will get it: all keys and values in one piece of memory.
 
 use std::ops::Range;
-use std::path::PathBuf;
 
 use crate::http::framing::Asked;
 use crate::http::framing::Version;
@@ -32,8 +31,6 @@ pub struct Request {
     pub asked: Asked,
     /// The body, unless it is a file.
     pub body: Vec<u8>,
-    /// The file that is the body.
-    pub file: Option<PathBuf>,
     /// How many headers with `_` were left out.
     pub dropped: usize,
 }
@@ -46,7 +43,6 @@ impl Request {
             // Until more is known: what is safe to answer anyone.
             asked: Asked { head: false, version: Version::Http10, wish: Wish::Close },
             body: Vec::new(),
-            file: None,
             dropped: 0,
         }
     }

@@ -148,3 +148,79 @@ def test_a_wrong_chroot_is_told(stage: Stage, front: FrontEnd) -> None:
     lurcher.wait_for_err("is --mongrel2-chroot right?")
     for left in uploads(front).iterdir():
         os.unlink(left)
+
+
+def directory_options(front: FrontEnd) -> list[str]:
+    return [
+        *front.options,
+        *("--mongrel2-chroot", str(front.directory)),
+        *("--upload-trust", "directory", "--upload-dir", str(uploads(front))),
+    ]
+
+
+def test_instances_that_share_a_handler_take_uploads_by_their_directory(
+    stage: Stage, front: FrontEnd
+) -> None:
+    """Beginning and end of a body go to any of them."""
+    uploads(front).mkdir(exist_ok=True)
+    lurchers = [stage.lurcher(*directory_options(front)) for _ in range(2)]
+    for lurcher in lurchers:
+        lurcher.wait_for_err("receiving requests")
+    for body in (LARGE, LARGE[:30_000]) * 4:
+        with Client(front.port) as client:
+            assert client.ask("POST", "/echo", body=body).body == body
+            client.send_request("PUT", "/echo", CHUNKED)
+            client.send(chunks(body, 50_000))
+            assert client.response("PUT").body == body
+    no_file_is_left(front)
+    assert not any("not used" in lurcher.err() for lurcher in lurchers)
+
+
+def test_without_such_trust_a_shared_handler_is_told_of(stage: Stage, front: FrontEnd) -> None:
+    uploads(front).mkdir(exist_ok=True)
+    options = [*front.options, "--mongrel2-chroot", str(front.directory)]
+    lurchers = [stage.lurcher(*options) for _ in range(2)]
+    for lurcher in lurchers:
+        lurcher.wait_for_err("receiving requests")
+    with Client(front.port) as client:
+        assert client.ask("POST", "/echo", body=LARGE).status == 400
+        client.assert_closed()
+    wait_for(
+        "the advice",
+        lambda: any("--upload-trust directory" in lurcher.err() for lurcher in lurchers),
+        10,
+    )
+
+
+@pytest.mark.parametrize("trick", ["link", "hard link", "elsewhere", "dots", "pipe", "gone"])
+def test_no_byte_of_another_file_is_served_or_removed(stage: Stage, trick: str) -> None:
+    """A front end that lies, as Mongrel2 would not: all that is left of the guard is the directory."""
+    place = stage.directory / "uploads"
+    place.mkdir(mode=0o755)
+    secret = stage.directory / "secret.abcdef"
+    secret.write_text("the secret is 4711" * 2000)
+    named = place / "upload.abcdef"
+    if trick == "link":
+        named.symlink_to(secret)
+    elif trick == "hard link":
+        named.hardlink_to(secret)
+    elif trick == "elsewhere":
+        named = secret
+    elif trick == "dots":
+        named = place / ".." / "secret.abcdef"
+    elif trick == "pipe":
+        os.mkfifo(named)
+    front = stage.fake()
+    lurcher = stage.lurcher(
+        *front.options, "--upload-trust", "directory", "--upload-dir", str(place)
+    )
+    path = str(named).encode()
+    headers = {b"x-mongrel2-upload-start": path, b"x-mongrel2-upload-done": path}
+    front.request(1, "/echo", "POST", {b"content-length": b"36000", **headers})
+    answer, closed = front.collect(1)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert closed
+    assert b"4711" not in answer
+    lurcher.wait_for_err("is not used: ")
+    assert secret.exists()
+    assert trick == "gone" or os.path.lexists(named)

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::Core;
 use super::Fate;
 use super::Key;
+use super::bodies::Beginning;
 use crate::bridge::frame;
 use crate::bridge::frame::Kind;
 use crate::dispatch::choice;
@@ -17,7 +18,6 @@ use crate::dispatch::refuse::Refusal;
 use crate::dispatch::sort;
 use crate::dispatch::sort::Sorted;
 use crate::dispatch::sort::Unusable;
-use crate::dispatch::upload::Upload;
 use crate::proto::control::Event;
 use crate::proto::ident::SenderUuid;
 use crate::telemetry;
@@ -31,9 +31,13 @@ impl Core {
         match sort::sort(&message) {
             Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
                 let key = Key { link, conn };
-                // The front end goes on writing to it, without a name.
-                drop(spoilt.map(|name| self.upload(name)));
+                if let Some(file) = spoilt {
+                    self.body_spoilt(file);
+                }
                 if self.is_closed(key) {
+                    if let Some(file) = file.filter(|_| self.trusts_directory()) {
+                        self.body_spoilt(file);
+                    }
                     return;
                 }
                 self.counters.requests += 1;
@@ -43,40 +47,21 @@ impl Core {
                 let fresh = self.links[link].flow && !self.connections.contains_key(&key);
                 let connection = self.connection(key, sender, now);
                 connection.credits = credits.or(connection.credits).or(fresh.then_some(CREDITS));
-                let upload = match file {
-                    // Between beginning and end of a body there can be only what was sent before it.
-                    Some(name) => {
-                        let begun = connection.uploading.take().filter(|upload| upload.is(&name));
-                        if begun.is_none() && !connection.will_close() {
-                            self.strange_upload(&name, now);
-                        }
-                        begun
-                    }
-                    None => None,
-                };
-                let body = upload.as_ref().map_or(inline as u64, Upload::size);
-                if self.uploads.max_body.is_some_and(|most| body > most) {
+                let mut upload = None;
+                if self.is_too_large(inline as u64) {
                     refuse.get_or_insert(Refusal::Page(413));
+                }
+                if let Some(file) = file {
+                    match self.body_complete(key, file, now) {
+                        Ok(found) => upload = found,
+                        Err(refusal) => refuse = Some(refusal),
+                    }
                 }
                 self.enqueue(key, Waiting::new(message, now, upload, refuse), now);
             }
             Ok(Sorted::Upload { sender, conn, file, announced }) => {
-                let key = Key { link, conn };
-                let upload = self.upload(file);
-                if self.is_closed(key) {
-                    return;
-                }
-                let too_large = self.uploads.max_body.zip(announced).is_some_and(|(m, a)| a > m);
-                let connection = self.connection(key, sender, now);
-                if too_large {
-                    // Answering now ends the upload (protocol section 6.3).
-                    self.counters.requests += 1;
-                    let refuse = Some(Refusal::Page(413));
-                    let item = Waiting::new(message, now, None, refuse);
-                    self.enqueue(key, item, now);
-                } else {
-                    connection.uploading = Some(upload).filter(|_| !connection.closing);
-                }
+                let begins = Beginning { sender, file, announced };
+                self.body_begins(Key { link, conn }, begins, message, now);
             }
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
@@ -92,18 +77,19 @@ impl Core {
         }
     }
 
-    fn upload(&self, name: Vec<u8>) -> Upload {
-        Upload::new(self.upload_root.as_deref(), name)
-    }
-
     /// Whether we have closed a connection: what its client had sent before it knew is not for us any more.
-    fn is_closed(&mut self, key: Key) -> bool {
+    pub(super) fn is_closed(&mut self, key: Key) -> bool {
         let closed = self.links[key.link].closed.iter().any(|ids| ids.contains(&key.conn));
         self.counters.after_close += u64::from(closed);
         closed
     }
 
-    fn connection(&mut self, key: Key, sender: SenderUuid, now: Instant) -> &mut Connection {
+    pub(super) fn connection(
+        &mut self,
+        key: Key,
+        sender: SenderUuid,
+        now: Instant,
+    ) -> &mut Connection {
         let connection =
             self.connections.entry(key).or_insert_with(|| Connection::new(sender.clone(), now));
         connection.sender = sender;
@@ -129,7 +115,7 @@ impl Core {
         self.links[link].congested = congested;
     }
 
-    fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
+    pub(super) fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
         // A request that a worker can begin at once does not wait, so the limit is not for it.
         let full = self.waiting >= self.limits.queue_limit
             && !(self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some());
@@ -207,18 +193,6 @@ impl Core {
         let refuse = Some(Refusal::Page(400));
         let item = Waiting::new(message, now, None, refuse);
         self.enqueue(key, item, now);
-    }
-
-    /// The end of an upload whose beginning we have not seen: a forgery, or another instance has seen it. The request goes
-    /// on without the file, and will be refused for its missing body.
-    fn strange_upload(&mut self, file: &[u8], now: Instant) {
-        if let Some(held) = self.malformed_lines.allow(now) {
-            telemetry::warn!(
-                "upload to \"{}\" is complete, but it has not begun here: not touched (uploads need a \
-                 handler with one instance){held}",
-                telemetry::Escaped(file),
-            );
-        }
     }
 
     /// The client of a connection is gone: its line is emptied, and what runs for it is told.

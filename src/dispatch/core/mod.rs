@@ -5,6 +5,7 @@
 //! process or an interpreter.
 
 mod account;
+mod bodies;
 mod intake;
 mod overdue;
 mod results;
@@ -17,7 +18,6 @@ mod workers;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -25,7 +25,8 @@ use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
 use super::spool::Spool;
-use super::upload::Upload;
+use super::upload_file::Place;
+use super::upload_file::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
 use crate::config::Delivery;
@@ -179,9 +180,9 @@ pub struct Core {
     limits: Limits,
     timeouts: Timeouts,
     uploads: Uploads,
+    upload_place: Place,
     delivery: Delivery,
     spool: Spool,
-    upload_root: Option<PathBuf>,
     last_ticket: u64,
     /// Connections with something to send.
     sending: Vec<Key>,
@@ -216,9 +217,12 @@ impl Core {
             limits: settings.limits.clone(),
             timeouts: settings.timeouts.clone(),
             uploads: settings.uploads.clone(),
+            upload_place: Place {
+                root: settings.front_end.mongrel2_chroot.clone(),
+                dir: settings.uploads.upload_dir.clone(),
+            },
             delivery: settings.delivery.clone(),
             spool: Spool::new(&settings.delivery, now),
-            upload_root: settings.front_end.mongrel2_chroot.clone(),
             last_ticket: 0,
             sending: Vec::new(),
             hurry: false,

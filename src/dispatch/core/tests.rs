@@ -18,6 +18,7 @@ use crate::config::Delivery;
 use crate::config::LinkSpec;
 use crate::dispatch::Settings;
 use crate::dispatch::spool::Spool;
+use crate::proto::ident::ConnId;
 use crate::transport::Message;
 
 mod overdue;
@@ -611,6 +612,7 @@ fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
     assert!(!file.exists());
     // As large as it may be.
     largest(&mut w, 30_000);
+    std::fs::write(&file, "body").unwrap();
     w.send(0, 5, "/", &upload_keys(&file, false), "");
     w.send(0, 5, "/", &upload_keys(&file, true), "");
     assert_eq!(requests(&w.frames(W)), [2]);
@@ -621,11 +623,39 @@ fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
 }
 
 #[test]
+fn with_trust_in_a_directory_no_beginning_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("u.abcdef"), dir.path().join("sub/u.abcdef"));
+    let mut w = World::with_worker(9);
+    w.core.uploads.upload_trust = config::UploadTrust::Directory;
+    w.core.upload_place.dir = Some(dir.path().to_owned());
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    for path in [&file, &other] {
+        std::fs::write(path, "body").unwrap();
+    }
+    // Another instance has seen the beginning, or this one has: nothing is kept of it.
+    w.send(0, 1, "/", &upload_keys(&file, true), "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.answer(W, 1, "thanks", true);
+    assert!(!file.exists());
+    w.published(0);
+    w.send(0, 2, "/", &upload_keys(&file, false), "");
+    assert!(!w.core.connections.contains_key(&super::Key { link: 0, conn: ConnId(2) }));
+    for path in [&file, &other] {
+        w.send(0, 3, "/", &upload_keys(path, true), "");
+        let out = w.published(0);
+        assert!(out[0].contains("HTTP/1.1 500 ") && out[1].ends_with(", "), "{out:?}");
+        w.core.link_lost(0);
+    }
+    assert!(other.exists());
+}
+
+#[test]
 fn nobody_can_name_a_file_of_his_choice() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     std::fs::write(&secret, "secret").unwrap();
-    let other = dir.path().join("other");
+    let other = dir.path().join("another");
     let mut w = World::with_worker(9);
     // An end without a beginning, of another file, of another connection, and twice.
     w.send(0, 1, "/", &upload_keys(&secret, true), "");

@@ -10,15 +10,17 @@ use super::Stage;
 use super::WorkerId;
 use super::WorkerSide;
 use crate::bridge::Board;
+use crate::bridge::Body;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
 use crate::bridge::frame::Kind;
+use crate::bridge::request;
 use crate::dispatch::choice;
 use crate::dispatch::choice::Load;
 use crate::dispatch::connection::Waiting;
 use crate::dispatch::refuse;
 use crate::dispatch::refuse::Refusal;
-use crate::dispatch::upload::Upload;
+use crate::dispatch::upload_file::Upload;
 
 /// What a worker's end did to the requests it had.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +86,9 @@ impl Core {
             self.last_ticket += 1;
             let ticket = Ticket(self.last_ticket);
             connection.begin(ticket);
-            let file = item.upload.as_ref().map(Upload::path);
-            frame::put_request(&mut worker.out, ticket, file, &item.message);
+            let file = item.upload.as_ref().and_then(Upload::file);
+            let body = file.map_or(Body::Message, |(path, id)| Body::File(path, id));
+            request::put(&mut worker.out, ticket, body, &item.message);
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
             let Waiting { message, received, since, upload, .. } = item;
