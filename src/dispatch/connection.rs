@@ -224,7 +224,12 @@ impl Connection {
     /// How long the front end has taken nothing of what waits for it. `congested` says that it takes nothing at all;
     /// else, without flow control, it is we who wait.
     pub(crate) fn stuck(&self, now: Instant, congested: bool) -> Duration {
-        if self.out.is_empty() || !(congested || self.credits.is_some()) {
+        if congested || self.credits.is_some() { self.waits(now) } else { Duration::ZERO }
+    }
+
+    /// How long nothing of what waits for the client has gone out.
+    pub(crate) fn waits(&self, now: Instant) -> Duration {
+        if self.out.is_empty() {
             return Duration::ZERO;
         }
         now.saturating_duration_since(self.progress)

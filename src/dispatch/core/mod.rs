@@ -11,6 +11,7 @@ mod overdue;
 mod results;
 mod send;
 mod snapshot;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -188,6 +189,8 @@ pub struct Core {
     sending: Vec<Key>,
     /// Some of them could not be served in this turn only because others were.
     hurry: bool,
+    /// Something may wait for a client that takes nothing.
+    probing: bool,
     swept: Instant,
     /// When the oldest closed connections were last forgotten.
     forgot: Instant,
@@ -226,6 +229,7 @@ impl Core {
             last_ticket: 0,
             sending: Vec::new(),
             hurry: false,
+            probing: false,
             swept: now,
             forgot: now,
             cut_lines: telemetry::Limited::new(),

@@ -507,6 +507,28 @@ fn a_client_that_takes_nothing_is_cut_off() {
 }
 
 #[test]
+fn clients_that_take_nothing_are_asked_after() {
+    let mut w = World::with_worker(3);
+    for id in 1..=3 {
+        w.send(0, id, "/big", FLOW, "");
+    }
+    assert_eq!(requests(&w.frames(W)), [1, 2, 3]);
+    w.data(1, 200_000);
+    w.data(3, 200_000);
+    assert_eq!(payload(&w.published(0)), 2 * 102_400);
+    w.later(600);
+    let out = w.published(0);
+    assert_eq!(out.len(), 1, "one message for both: {out:?}");
+    assert!(out[0].starts_with("me 5:X 1 3, ") || out[0].starts_with("me 5:X 3 1, "), "{out:?}");
+    w.later(100);
+    assert!(w.published(0).is_empty());
+    w.disconnect(0, 1);
+    w.credits(3, 102_400);
+    w.later(600);
+    assert_eq!(payload(&w.published(0)), 200_000 - 102_400, "nobody is stuck any more");
+}
+
+#[test]
 fn times_may_be_never() {
     let mut w = World::with_delivery(|d| (d.send_timeout, d.keepalive_interval) = (None, None));
     w.send(0, 1, "/big", FLOW, "");
@@ -514,7 +536,7 @@ fn times_may_be_never() {
     w.data(1, 200_000);
     assert_eq!(payload(&w.published(0)), 102_400);
     w.later(3_000_000);
-    assert!(w.published(0).is_empty());
+    assert_eq!(w.published(0).len(), 1, "it is asked after, but not cut off");
 }
 
 #[test]
