@@ -105,6 +105,11 @@ load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind 
 	@printf '\n== %s\n' 'load: wrk -c 32 -d $(LOAD_SECONDS)s'
 	LOAD_SECONDS=$(LOAD_SECONDS) $(BIN)/pytest -s -k wrk tests/python/test_load.py
 
+.PHONY: reload
+reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax error, and 20 recyclings under wrk -c 32; fails if one request does
+	@printf '\n== %s\n' 'reload: nothing may fail'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
+
 .PHONY: memory
 memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'

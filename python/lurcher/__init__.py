@@ -1,5 +1,5 @@
 """Lurcher runs WSGI applications behind a front end that speaks the Mongrel2 protocol."""
 
-from lurcher._native import ClientGone, __version__
+from lurcher._native import ClientGone, RequestTimeout, __version__
 
-__all__ = ["ClientGone", "__version__"]
+__all__ = ["ClientGone", "RequestTimeout", "__version__"]

@@ -9,6 +9,7 @@ __all__ = [
     "ClientGone",
     "ErrorLog",
     "FileWrapper",
+    "RequestTimeout",
     "StartResponse",
     "Worker",
     "Write",
@@ -25,6 +26,9 @@ class _Reads(Protocol):
 
 class ClientGone(ConnectionError):
     """The client has left: what is written can no longer reach it."""
+
+class RequestTimeout(BaseException):
+    """The request takes longer than --request-timeout; its client has been answered."""
 
 @final
 class Worker:
@@ -53,6 +57,10 @@ class Worker:
         """Take no requests and answer none: for a process that the application has forked."""
     def run_slot(self, number: int, application: Callable[..., Any]) -> None:
         """Serve as slot `number` (from 0) until there are no more requests."""
+    def watch(self) -> None:
+        """Answer what the instance asks about the slots, until `end_watch` is called."""
+    def end_watch(self) -> None:
+        """End `watch`."""
     def finish(self) -> None:
         """Write out what is left, when all slots have ended."""
 

@@ -147,6 +147,8 @@ def _serve(worker: _native.Worker, application: Callable[..., Any], wakeup: _Wak
             ended.append(number)
             wakeup.wake()
 
+    watch = threading.Thread(target=worker.watch, name="lurcher-watch")
+    watch.start()
     before = threading.stack_size(STACK)
     slots = [
         threading.Thread(target=slot, args=(number,), name=f"lurcher-slot-{number + 1}")
@@ -159,6 +161,8 @@ def _serve(worker: _native.Worker, application: Callable[..., Any], wakeup: _Wak
         wakeup.wait()
     for thread in slots:
         thread.join()
+    worker.end_watch()
+    watch.join()
 
 
 if __name__ == "__main__":

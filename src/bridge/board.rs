@@ -4,7 +4,7 @@
 //! handed over had the application begun? Slots write without locks and without system calls; the instance keeps its
 //! mapping after the worker is gone. The board carries no request data.
 //!
-//! This is one of the two places for unsafe code: atomics over memory that another process maps too.
+//! This is one of the three places for unsafe code: atomics over memory that another process maps too.
 #![allow(unsafe_code, reason = "atomics over a mapping shared with another process")]
 #![allow(clippy::cast_ptr_alignment, reason = "a mapping begins on a page")]
 
@@ -26,6 +26,15 @@ const MAGIC: u64 = 0x4c75_7263_6865_7201;
 const HEAD_WORDS: usize = 3;
 /// Words of a slot: the ticket at work (0 = idle), and since when (monotonic nanoseconds).
 const SLOT_WORDS: usize = 2;
+
+/// The monotonic clock in nanoseconds, as it stands on the board: the same one in all processes of a machine.
+pub fn monotonic_ns() -> u64 {
+    let clock = nix::time::ClockId::CLOCK_MONOTONIC;
+    nix::time::clock_gettime(clock).map_or(0, |now| {
+        let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
+        seconds * 1_000_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0)
+    })
+}
 
 /// One mapping of a board.
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 //!
 //! From instance to worker: [`Kind::Setup`] once and first, then [`Kind::Request`], [`Kind::Gone`], [`Kind::Ack`],
 //! [`Kind::Recall`], and [`Kind::Drain`] once and last. From worker to instance: [`Kind::Ready`] or
-//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`].
+//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`]. At any time after the
+//! setup: [`Kind::TimedOut`], [`Kind::AskStacks`] with [`Kind::Stacks`], [`Kind::Ping`] with [`Kind::Pong`].
 
 use std::fmt;
 
@@ -27,6 +28,9 @@ pub const MAX_FROM_INSTANCE: usize = i32::MAX as usize;
 
 /// Flag of a [`Kind::Data`] frame: more bytes of the same application block follow at once.
 pub const FLAG_MORE: u8 = 1;
+
+/// Flag of a [`Kind::Pong`] frame: the interpreter has answered, not only the reader.
+pub const FLAG_PYTHON: u8 = 1;
 
 /// Names one handing of one exchange to one worker. Tickets of one worker rise in the order in which they are sent, so
 /// that "begun up to" (see [`super::Board`]) is one number. Zero is no ticket.
@@ -67,6 +71,17 @@ pub enum Kind {
     Recalled = 20,
     /// Worker to instance: the worker was told to end (SIGTERM) and asks for [`Kind::Drain`].
     Leaving = 21,
+    /// Instance to worker: this ticket has been at work for `u64` nanoseconds, which is too long; its client has been
+    /// answered. What it still writes goes nowhere.
+    TimedOut = 40,
+    /// Instance to worker: what are your slots doing? The ticket is the number of the question.
+    AskStacks = 41,
+    /// Instance to worker: are you there? The ticket is the number of the question.
+    Ping = 42,
+    /// Worker to instance: the answer to [`Kind::AskStacks`], as JSON.
+    Stacks = 45,
+    /// Worker to instance: an answer to [`Kind::Ping`], by the reader, and another one with [`FLAG_PYTHON`].
+    Pong = 46,
 }
 
 impl Kind {
@@ -84,6 +99,11 @@ impl Kind {
             19 => Kind::End,
             20 => Kind::Recalled,
             21 => Kind::Leaving,
+            40 => Kind::TimedOut,
+            41 => Kind::AskStacks,
+            42 => Kind::Ping,
+            45 => Kind::Stacks,
+            46 => Kind::Pong,
             _ => return None,
         })
     }
@@ -103,7 +123,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The number that a [`Kind::Ack`] carries, if its payload is one.
+    /// The number that a [`Kind::Ack`] or [`Kind::TimedOut`] carries, if its payload is one.
     pub fn number(&self) -> Option<u64> {
         self.payload.try_into().ok().map(u64::from_le_bytes)
     }

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod request;
 
 pub use board::Board;
+pub use board::monotonic_ns;
 pub use frame::EndInfo;
 pub use frame::Frame;
 pub use frame::FrameError;

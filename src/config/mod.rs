@@ -10,6 +10,7 @@ mod endpoint;
 mod fault;
 mod file;
 mod group;
+mod live;
 mod nearest;
 mod reader;
 mod resolve;
@@ -40,6 +41,7 @@ pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
+pub use group::recycle::Recycle;
 pub use group::timeouts::Timeouts;
 pub use group::uploads::UploadTrust;
 pub use group::uploads::Uploads;
@@ -64,6 +66,8 @@ pub struct Config {
     pub application: Application,
     /// The worker processes.
     pub workers: Workers,
+    /// When a worker is replaced.
+    pub recycle: Recycle,
     /// What is bounded.
     pub limits: Limits,
     /// How long things may take.
@@ -78,6 +82,8 @@ pub struct Config {
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
+    /// Each setting but links as it would stand in the file, to tell what has changed.
+    pub(crate) literals: Vec<(table::Key, Option<String>)>,
 }
 
 impl Config {

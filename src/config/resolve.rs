@@ -16,6 +16,7 @@ use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
 use super::group::log::Log;
 use super::group::process::Process;
+use super::group::recycle::Recycle;
 use super::group::timeouts::Timeouts;
 use super::group::uploads::Uploads;
 use super::group::workers::Workers;
@@ -67,6 +68,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let app_path = Application::read_path(&mut reader);
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
+    let recycle = Recycle::read(&mut reader);
     let limits = Limits::read(&mut reader);
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
@@ -82,13 +84,24 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let (
         Some(application),
         Some(workers),
+        Some(recycle),
         Some(limits),
         Some(timeouts),
         Some(uploads),
         Some(delivery),
         Some(log),
         true,
-    ) = (application, workers, limits, timeouts, uploads, delivery, log, faults.is_empty())
+    ) = (
+        application,
+        workers,
+        recycle,
+        limits,
+        timeouts,
+        uploads,
+        delivery,
+        log,
+        faults.is_empty(),
+    )
     else {
         return Err(Faults { list: faults, warnings });
     };
@@ -97,6 +110,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         front_end,
         application,
         workers,
+        recycle,
         limits,
         timeouts,
         uploads,
@@ -104,6 +118,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         log,
         process,
         warnings,
+        literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };
     Ok(Resolved { config, shown, link_origins, file })
 }

@@ -98,6 +98,7 @@ pub fn reference() -> String {
                 None => writeln!(out, "* File: not there"),
             };
             let _ = writeln!(out, "* Default: {}", setting.fallback_text());
+            let _ = writeln!(out, "* Changed by: {}", changed_by(setting));
             let _ = writeln!(out, "* Why: {}\n", code(setting.reason));
         }
     }
@@ -115,6 +116,10 @@ fn flags(setting: &Setting) -> String {
         Kind::Endpoints => format!("`--{} {}`, repeatable", setting.name, setting.metavar),
         _ => format!("`--{} {}`", setting.name, setting.metavar),
     }
+}
+
+fn changed_by(setting: &Setting) -> &'static str {
+    if setting.is_live() { "a reload" } else { "a restart" }
 }
 
 const fn listed(setting: &Setting) -> &'static str {

@@ -22,9 +22,19 @@ pub enum Key {
     Workers,
     Threads,
     KeepAlive,
+    StartTimeout,
+    ReloadSurge,
+    MaxRequests,
+    MaxRequestsJitter,
+    MaxLifetime,
+    MaxLifetimeJitter,
+    MaxRss,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,
+    RequestTimeout,
+    RequestGrace,
+    WorkerTimeout,
     MaxBody,
     UploadTrust,
     UploadDir,
@@ -170,6 +180,14 @@ impl Setting {
         }
     }
 
+    /// Whether a reload applies a change of it; else the change waits for a restart.
+    pub fn is_live(&self) -> bool {
+        match self.group {
+            Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            _ => matches!(self.key, Key::LogLevel | Key::Config),
+        }
+    }
+
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
@@ -179,10 +197,11 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 10] = [
+const ROWS: [&[Setting]; 11] = [
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
+    group::recycle::ROWS,
     group::limits::ROWS,
     group::timeouts::ROWS,
     group::uploads::ROWS,

@@ -102,14 +102,32 @@ fn defaults_hold_when_only_the_needed_is_given() {
             underscore_headers: Underscore::Drop,
             lint: false,
         },
-        workers: Workers { workers: 1, threads: 4, keep_alive: true },
+        workers: Workers {
+            workers: 1,
+            threads: 4,
+            keep_alive: true,
+            start_timeout: Duration::from_secs(300),
+            reload_surge: 1,
+        },
+        recycle: Recycle {
+            max_requests: None,
+            max_requests_jitter: 0,
+            max_lifetime: None,
+            max_lifetime_jitter: Duration::ZERO,
+            max_rss: None,
+        },
         limits: Limits { queue_limit: 1024, graceful_timeout: Duration::from_secs(30) },
+        timeouts: Timeouts {
+            queue: Some(Duration::from_secs(30)),
+            request: None,
+            request_grace: Duration::from_secs(5),
+            worker: Some(Duration::from_secs(60)),
+        },
         uploads: Uploads {
             max_body: Some(1 << 30),
             upload_trust: UploadTrust::Instance,
             upload_dir: None,
         },
-        timeouts: Timeouts { queue: Some(Duration::from_secs(30)) },
         delivery: Delivery {
             response_memory: 256 << 10,
             response_spool: 64 << 20,
@@ -121,6 +139,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         log: Log { access_log: None, log_level: Level::Info },
         process: Process::default(),
         warnings: Vec::new(),
+        literals: config.literals.clone(),
     };
     assert_eq!(config, expected);
 }

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use super::Counters;
 use super::Loss;
 use super::WorkerId;
+use super::stacks::AskStacks;
 use super::view::Look;
 use crate::bridge::Board;
 use crate::config::Delivery;
@@ -31,6 +32,17 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
 }
 
+/// What may change while the dispatcher runs.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How much.
+    pub limits: Limits,
+    /// For how long.
+    pub timeouts: Timeouts,
+    /// Of request bodies.
+    pub uploads: Uploads,
+}
+
 /// What the supervisor tells the dispatcher.
 #[derive(Debug)]
 pub enum Command {
@@ -45,14 +57,20 @@ pub enum Command {
         /// Its settings, as JSON.
         setup: Vec<u8>,
     },
+    /// When this worker has finished so many requests, [`News::Worn`] follows.
+    WearOut(WorkerId, u64),
     /// This worker gets no more requests, finishes what it has, and ends.
     DrainWorker(WorkerId),
     /// The process of this worker has ended.
     WorkerExited(WorkerId),
+    /// What is bounded is bounded so from now on.
+    Bounds(Box<Bounds>),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
     /// Say how things stand, in this way.
     Look(Look),
+    /// Ask the workers what their slots are doing.
+    AskStacks(AskStacks),
     /// Answer 503 to all that waits or runs, and leave; [`News::Idle`] follows.
     GiveUp,
 }
@@ -66,6 +84,21 @@ pub enum News {
     LoadFailed(WorkerId, String),
     /// A worker was told by somebody else to end.
     WantsToLeave(WorkerId),
+    /// A request of this worker has timed out and does not end; the words say which.
+    Stuck(WorkerId, String),
+    /// A worker that drains has nothing left but requests that have timed out and do not end.
+    OnlyStuck(WorkerId),
+    /// A worker gives no sign of its interpreter; told again after as long again.
+    Silent {
+        /// Which.
+        id: WorkerId,
+        /// Whether its reader answers, which needs no interpreter.
+        reader: bool,
+    },
+    /// A silent worker has answered after all.
+    Answers(WorkerId),
+    /// A worker has finished so many requests ([`Command::WearOut`]).
+    Worn(WorkerId, u64),
     /// The bridge of a worker has ended, and its requests have been seen to.
     Gone(WorkerId, Loss),
     /// All front ends are left and every request that was taken is answered.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use super::News;
 use super::WorkerId;
 use super::core::Core;
+use super::stacks::Questions;
 use crate::bridge::EndInfo;
 use crate::bridge::Frame;
 use crate::bridge::FrameError;
@@ -69,6 +70,7 @@ impl Port {
         &mut self,
         core: &mut Core,
         news: &mut Vec<News>,
+        questions: &mut Questions,
         now: Instant,
         all: bool,
     ) -> Result<(), BridgeFault> {
@@ -89,7 +91,7 @@ impl Port {
             };
             self.inbox.filled(got);
             while let Some(frame) = self.inbox.next()? {
-                receive(self.id, frame, core, news, now)?;
+                receive(self.id, frame, core, news, questions, now)?;
             }
             if got < room && !all {
                 return Ok(());
@@ -128,6 +130,7 @@ fn receive(
     frame: Frame<'_>,
     core: &mut Core,
     news: &mut Vec<News>,
+    questions: &mut Questions,
     now: Instant,
 ) -> Result<(), BridgeFault> {
     match frame.kind {
@@ -145,6 +148,8 @@ fn receive(
             let text = String::from_utf8_lossy(frame.payload).into_owned();
             news.push(News::LoadFailed(id, text));
         }
+        Kind::Pong => core.pong(id, frame.ticket, frame.flags & frame::FLAG_PYTHON != 0),
+        Kind::Stacks => questions.answered(id, frame.ticket, frame.payload),
         Kind::Leaving => news.push(News::WantsToLeave(id)),
         kind => return Err(BridgeFault::Kind(kind)),
     }

@@ -60,6 +60,14 @@ pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
     }
 }
 
+/// `GET /path`, as the client wrote it, as far as it can be read.
+pub(crate) fn request_line(message: &[u8]) -> Vec<u8> {
+    let envelope = Envelope::parse(message).ok();
+    let headers = envelope.as_ref().and_then(|e| e.headers().ok()).unwrap_or_default();
+    let uri = headers.own("URI").or(envelope.as_ref().map(|e| e.path)).unwrap_or_default();
+    [headers.own("METHOD").unwrap_or(b"-"), b" ", uri].concat()
+}
+
 /// The access line of a request that we answered ourselves, as far as it can be read.
 pub(crate) fn access_line(message: &[u8], status: u16) -> Vec<u8> {
     let envelope = Envelope::parse(message).ok();

@@ -20,9 +20,12 @@ use super::Command;
 use super::Loss;
 use super::News;
 use super::Settings;
+use super::core::Clock;
 use super::core::Core;
 use super::port::BridgeFault;
 use super::port::Port;
+use super::stacks::Questions;
+use crate::bridge;
 use crate::config::LinkSpec;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -92,6 +95,7 @@ struct Body {
     idle_told: bool,
     core: Core,
     ports: Vec<Port>,
+    questions: Questions,
     commands: Receiver<Command>,
     wake: Arc<EventFd>,
     news: Sender<News>,
@@ -105,7 +109,8 @@ impl Body {
         wake: Arc<EventFd>,
         news: Sender<News>,
     ) -> Body {
-        let core = Core::new(&settings, Instant::now());
+        let clock = Clock { at: Instant::now(), ns: bridge::monotonic_ns() };
+        let core = Core::new(&settings, clock);
         let Settings { front_end, access_log, .. } = settings;
         Body {
             context: Context::new(),
@@ -116,6 +121,7 @@ impl Body {
             leaving: false,
             idle_told: false,
             ports: Vec::new(),
+            questions: Questions::default(),
             commands,
             wake,
             news,
@@ -133,6 +139,10 @@ impl Body {
             self.serve_links(now)?;
             self.serve_bridges(&ready, now);
             self.core.turn(now);
+            self.questions.turn(now);
+            for (id, requests) in self.core.worn() {
+                self.tell(News::Worn(id, requests));
+            }
             self.hand_on();
             self.write_access_lines();
             if !go_on {
@@ -154,7 +164,7 @@ impl Body {
 
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let links = self.links.iter().filter_map(|l| l.deadline(now));
-        let deadline = links.chain(self.core.deadline()).min();
+        let deadline = links.chain(self.core.deadline()).chain(self.questions.deadline()).min();
         deadline.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -181,6 +191,7 @@ impl Body {
                     self.tell(News::Gone(id, Loss::default()));
                 }
             },
+            Command::WearOut(id, requests) => self.core.wear_out(id, requests),
             Command::DrainWorker(id) => self.core.drain_worker(id),
             Command::WorkerExited(id) => {
                 if let Some(index) = self.ports.iter().position(|p| p.id == id) {
@@ -191,6 +202,8 @@ impl Body {
                     }
                 }
             }
+            Command::AskStacks(ask) => self.questions.ask(ask, &mut self.core, now),
+            Command::Bounds(bounds) => self.core.set_bounds(*bounds),
             Command::Leave => self.leave(now),
             Command::Look(look) => {
                 let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);
@@ -266,7 +279,8 @@ impl Body {
 
     fn read_port(&mut self, index: usize, now: Instant, all: bool) {
         let mut news = Vec::new();
-        let result = self.ports[index].read(&mut self.core, &mut news, now, all);
+        let result =
+            self.ports[index].read(&mut self.core, &mut news, &mut self.questions, now, all);
         for item in news {
             let first_ready = matches!(item, News::Ready(_)) && !self.opened && !self.leaving;
             self.tell(item);
@@ -292,6 +306,9 @@ impl Body {
 
     /// Brings what the core has to say to bridges and links.
     fn hand_on(&mut self) {
+        for news in std::mem::take(self.core.news()) {
+            self.tell(news);
+        }
         let mut broken = Vec::new();
         for port in &mut self.ports {
             if let Err(fault) = port.write(&mut self.core) {

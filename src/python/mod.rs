@@ -12,14 +12,17 @@ mod client;
 mod environ;
 mod errors;
 mod file_wrapper;
+mod interrupt;
 mod slot;
 mod start;
 mod text;
 mod trace;
+mod watch;
 mod worker;
 
 use std::ffi::OsString;
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 
@@ -31,6 +34,14 @@ pyo3::create_exception!(
     ClientGone,
     PyConnectionError,
     "The client has left: what is written can no longer reach it."
+);
+
+pyo3::create_exception!(
+    lurcher._native,
+    RequestTimeout,
+    PyBaseException,
+    "The request takes longer than --request-timeout: its client has been answered. Raised in the thread that works on \
+     it. No Exception, so that `except Exception` lets it pass: clean up and let it go on."
 );
 
 /// Waits with the interpreter released.
@@ -56,6 +67,7 @@ fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<Os
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ClientGone", module.py().get_type::<ClientGone>())?;
+    module.add("RequestTimeout", module.py().get_type::<RequestTimeout>())?;
     module.add_class::<worker::Worker>()?;
     module.add_class::<start::StartResponse>()?;
     module.add_class::<start::Write>()?;

@@ -1,5 +1,6 @@
 //! A slot: takes requests one after the other and has each answered, whatever the application does.
 
+use std::ffi::c_long;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
@@ -12,6 +13,7 @@ use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
 use crate::worker::Begun;
 use crate::worker::Input;
+use crate::worker::Turn;
 use crate::worker::Worker;
 use crate::wsgi::names::Name;
 use crate::wsgi::request::Request;
@@ -26,6 +28,7 @@ use super::client;
 use super::environ::Environs;
 use super::environ::Lent;
 use super::errors::ErrorLog;
+use super::interrupt;
 use super::start::Exchange;
 use super::start::StartResponse;
 use super::trace;
@@ -40,6 +43,8 @@ struct Slot {
     context: Py<PyAny>,
     access_log: bool,
     memory: Vec<u8>,
+    /// What Python calls this thread.
+    thread: c_long,
 }
 
 /// Serves until there are no more requests.
@@ -58,9 +63,10 @@ pub(super) fn serve(
         context: py.import("contextvars")?.call_method0("copy_context")?.unbind(),
         access_log: settings.access_log,
         memory: Vec::new(),
+        thread: py.import("threading")?.call_method0("get_ident")?.extract()?,
     };
     while let Some(begun) = worker.next(number, &Released(py)) {
-        if catch_unwind(AssertUnwindSafe(|| slot.answer(py, begun))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| slot.answer(py, worker.turn(number), begun))).is_err() {
             crate::telemetry::error!("a slot panicked after a request; it goes on with the next");
         }
     }
@@ -84,9 +90,26 @@ impl Drop for Settled<'_, '_> {
     }
 }
 
+/// The call of the application. Its end comes before this thread runs any other Python code: what was to be raised in it,
+/// and came too late, must not reach anything else.
+struct Call<'a, 'py> {
+    turn: &'a Turn,
+    thread: c_long,
+    py: Python<'py>,
+}
+
+impl Drop for Call<'_, '_> {
+    fn drop(&mut self) {
+        if self.turn.end() {
+            interrupt::take_back(self.py, self.thread);
+        }
+    }
+}
+
 impl Slot {
-    fn answer(&mut self, py: Python<'_>, begun: Begun) {
+    fn answer(&mut self, py: Python<'_>, turn: &Turn, begun: Begun) {
         let Begun { mut work, input, mut out, when } = begun;
+        let known_by = (out.ticket(), out.control());
         out.lend(std::mem::take(&mut self.memory));
         let asked = match &work {
             Ok(request) => request.asked,
@@ -98,7 +121,14 @@ impl Slot {
         let this = start.get();
         let settled = Settled(this, py);
         let failed = match &mut work {
-            Ok(request) => self.run_guarded(py, request, input, &start).err(),
+            Ok(request) => {
+                let (ticket, control) = known_by;
+                let text = |name| request.get(name).unwrap_or_default();
+                let uri = text(Name::RequestUri);
+                turn.begin(ticket, control, self.thread, text(Name::Method), uri);
+                let call = Call { turn, thread: self.thread, py };
+                self.run_guarded(call, request, input, &start).err()
+            }
             Err(_) => None,
         };
         let gone = failed.is_some() && this.is_gone(py);
@@ -143,12 +173,12 @@ impl Slot {
 
     fn run_guarded(
         &mut self,
-        py: Python<'_>,
+        call: Call<'_, '_>,
         request: &mut Request,
         input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> Result<(), Failure> {
-        match catch_unwind(AssertUnwindSafe(|| self.run(py, request, input, start))) {
+        match catch_unwind(AssertUnwindSafe(|| self.run(call, request, input, start))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::Raised(error)),
             Err(_) => Err(Failure::Panicked),
@@ -157,11 +187,12 @@ impl Slot {
 
     fn run(
         &mut self,
-        py: Python<'_>,
+        call: Call<'_, '_>,
         request: &mut Request,
         input: Input,
         start: &Bound<'_, StartResponse>,
     ) -> PyResult<()> {
+        let py = call.py;
         let Lent { environ, input, errors } = self.environs.make(py, request, input)?;
         self.errors = Some(errors.unbind());
         if let Some(watch) = start.get().watch(py) {
@@ -170,6 +201,7 @@ impl Slot {
         let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
         let application = self.application.bind(py);
         let called = context.call_method1(intern!(py, "run"), (application, environ, start));
+        drop(call);
         // Fails if its memory is in use elsewhere: then it stays open, over the body of this request and no other.
         let _ = input.call_method0(intern!(py, "close"));
         called.map(drop)

@@ -9,6 +9,7 @@ use crate::config::WorkerSettings;
 use crate::worker as rust;
 
 use super::slot;
+use super::watch;
 
 /// One worker process.
 #[pyclass(frozen, module = "lurcher._native")]
@@ -81,6 +82,16 @@ impl Worker {
         application: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         slot::serve(py, &self.worker, &self.settings, number, application)
+    }
+
+    /// Answers what the instance asks about the slots, until `end_watch` is called.
+    fn watch(&self, py: Python<'_>) {
+        watch::run(py, &self.worker);
+    }
+
+    /// Ends `watch`.
+    fn end_watch(&self) {
+        self.worker.end_asks();
     }
 
     /// Writes out what is left, when all slots have ended.

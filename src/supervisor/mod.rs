@@ -5,11 +5,20 @@
 //! neither a message nor the application.
 
 mod exit;
+mod faulty;
+mod plan;
 mod policy;
+mod reason;
+mod recycle;
+mod reload;
 mod run;
 mod spawn;
 mod watch;
 
 pub use exit::Exit;
+pub use reason::Reason;
+pub use reason::Restarts;
+pub use reload::Reloaded;
+pub use run::Reread;
 pub use run::run;
 pub use spawn::Interpreter;

@@ -1,7 +1,6 @@
 //! The supervisor's loop: start, watch, replace, stop.
 
 use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -16,11 +15,15 @@ use signal_hook::consts::SIGCHLD;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
+use signal_hook::consts::SIGTTIN;
+use signal_hook::consts::SIGTTOU;
 use signal_hook::iterator::Signals;
 
 use super::Exit;
 use super::Interpreter;
 use super::policy::Policy;
+use super::reason::Restarts;
+use super::reload::Reloads;
 use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
@@ -58,10 +61,15 @@ pub(super) struct Supervisor {
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) last_id: u32,
     pub(super) policy: Policy,
-    /// When workers that have died are replaced.
-    pub(super) replacements: Vec<Instant>,
-    /// Workers that are drained when their replacements are ready.
-    pub(super) leavers: VecDeque<WorkerId>,
+    /// Workers that should take requests.
+    pub(super) wanted: usize,
+    /// When workers are started that wait because those before them came to nothing.
+    pub(super) put_off: Vec<Instant>,
+    pub(super) reread: Reread,
+    pub(super) reloads: Reloads,
+    pub(super) restarts: Restarts,
+    /// When the memory of workers is looked at, if that is wanted.
+    pub(super) memory_at: Option<Instant>,
     pub(super) phase: Phase,
     pub(super) exit: Exit,
     pub(super) began: Instant,
@@ -69,9 +77,13 @@ pub(super) struct Supervisor {
     _pid_file: Option<PidFile>,
 }
 
-/// Runs an instance until it is stopped or cannot go on. Signals: TERM, INT and HUP stop it, a second one at once.
-pub fn run(config: Config, interpreter: Interpreter) -> Exit {
-    match start(config, interpreter) {
+/// Resolves the settings anew. If they are wrong it gives what is, one line each.
+pub type Reread = Box<dyn Fn() -> Result<Config, Vec<String>>>;
+
+/// Runs an instance until it is stopped or cannot go on. Signals: TERM and INT stop it, a second one at once; HUP reloads
+/// application and settings (`reread`); TTIN and TTOU ask for one worker more or less.
+pub fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Exit {
+    match start(config, interpreter, reread) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
         Err((what, why)) => {
             telemetry::error!("{what}: {why}");
@@ -82,7 +94,11 @@ pub fn run(config: Config, interpreter: Interpreter) -> Exit {
 
 type Fault = (&'static str, String);
 
-fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiver<i32>), Fault> {
+fn start(
+    config: Config,
+    interpreter: Interpreter,
+    reread: Reread,
+) -> Result<(Supervisor, Receiver<i32>), Fault> {
     let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
         Some(target) => Some(
@@ -107,6 +123,7 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
+    let wanted = config.workers.workers as usize;
     let supervisor = Supervisor {
         config,
         interpreter,
@@ -115,8 +132,12 @@ fn start(config: Config, interpreter: Interpreter) -> Result<(Supervisor, Receiv
         workers: BTreeMap::new(),
         last_id: 0,
         policy: Policy::default(),
-        replacements: Vec::new(),
-        leavers: VecDeque::new(),
+        wanted,
+        put_off: Vec::new(),
+        reread,
+        reloads: Reloads::default(),
+        restarts: Restarts::default(),
+        memory_at: Some(Instant::now()),
         phase: Phase::Running,
         exit: Exit::Stopped,
         began: Instant::now(),
@@ -141,7 +162,7 @@ fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
 
 /// Signals as messages. The handler itself only writes to a pipe.
 fn listen() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGCHLD])?;
     let (sender, receiver): (Sender<i32>, _) = crossbeam_channel::unbounded();
     thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -164,9 +185,7 @@ impl Supervisor {
             count(workers.threads as usize, "thread"),
             count(front_end.links.len(), "link"),
         );
-        for _ in 0..self.config.workers.workers {
-            self.spawn();
-        }
+        self.tend();
         while !self.finished() {
             let pause = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
             let timer = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
@@ -179,6 +198,7 @@ impl Supervisor {
                 recv(timer) -> _ => {}
             }
             self.keep_time();
+            self.tend();
         }
         // Its end lets last answers out.
         drop(self.dispatcher);
@@ -195,16 +215,16 @@ impl Supervisor {
             Phase::Running => None,
             Phase::Leaving(at) | Phase::Draining(at) => Some(at),
         };
-        phase.into_iter().chain(self.replacements.iter().copied()).min()
+        let patience = self.workers.values().filter_map(|w| w.patience);
+        let look = self.next_look().filter(|_| self.phase == Phase::Running);
+        phase.into_iter().chain(self.put_off.iter().copied()).chain(patience).chain(look).min()
     }
 
     fn keep_time(&mut self) {
         let now = Instant::now();
-        let due = self.replacements.iter().filter(|at| **at <= now).count();
-        self.replacements.retain(|at| *at > now);
-        for _ in 0..due {
-            self.spawn();
-        }
+        self.put_off.retain(|at| *at > now);
+        self.end_patience(now);
+        self.look_for_worn(now);
         match self.phase {
             Phase::Leaving(at) if now >= at => self.enough("the graceful timeout is over"),
             Phase::Draining(at) if now >= at => {
@@ -220,11 +240,19 @@ impl Supervisor {
     }
 
     fn signal(&mut self, signal: i32) {
-        if signal == SIGCHLD {
-            self.reap();
-            return;
-        }
         let name = Signal::try_from(signal).map_or("a signal", Signal::as_str);
+        let running = self.phase == Phase::Running;
+        match signal {
+            SIGCHLD => return self.reap(),
+            SIGHUP => {
+                telemetry::info!("{name}: reload");
+                return self.reload(None);
+            }
+            SIGTTIN if running => return self.scale(self.wanted + 1),
+            SIGTTOU if running => return self.scale(self.wanted.saturating_sub(1)),
+            SIGTTIN | SIGTTOU => return,
+            _ => {}
+        }
         if self.phase == Phase::Running {
             let limit = self.config.limits.graceful_timeout;
             telemetry::info!("{name}: stopping; requests have {} s", limit.as_secs_f64());
@@ -238,7 +266,8 @@ impl Supervisor {
     /// Leaves the front ends, lets what was taken be finished, and ends.
     fn stop(&mut self, exit: Exit) {
         self.exit = exit;
-        self.replacements.clear();
+        self.put_off.clear();
+        self.forget_reloads();
         self.phase = Phase::Leaving(Instant::now() + self.config.limits.graceful_timeout);
         self.dispatcher.tell(Command::Leave);
     }
@@ -246,7 +275,7 @@ impl Supervisor {
     /// Ends at once: what is still unanswered is answered 503, or cut off.
     fn enough(&mut self, why: &str) {
         telemetry::warn!("{why}: ending at once");
-        self.replacements.clear();
+        self.put_off.clear();
         self.dispatcher.tell(Command::GiveUp);
         self.workers.values_mut().for_each(kill);
         self.phase = Phase::Draining(Instant::now() + LAST_WORDS);
@@ -256,7 +285,8 @@ impl Supervisor {
     pub(super) fn fail(&mut self, exit: Exit) {
         if self.may_spawn() {
             self.exit = exit;
-            self.replacements.clear();
+            self.forget_reloads();
+            self.put_off.clear();
             self.dispatcher.tell(Command::GiveUp);
             self.phase = Phase::Leaving(Instant::now() + LAST_WORDS);
         }

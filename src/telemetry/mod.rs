@@ -18,6 +18,7 @@ pub use limited::Held;
 pub use limited::Limited;
 pub use record::error_block;
 pub use record::init;
+pub use record::set_level;
 pub use tracing::debug;
 pub use tracing::error;
 pub use tracing::info;

@@ -14,12 +14,15 @@ use tracing::Subscriber;
 use tracing::field::Field;
 use tracing::field::Visit;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::FormatEvent;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 
 use super::date::Utc;
 use super::date::since_epoch;
@@ -32,25 +35,41 @@ static ROLE: OnceLock<String> = OnceLock::new();
 /// A traceback longer than this is cut, so that an application cannot hold up the log with one.
 const BLOCK_MAX: usize = 256 * 1024;
 
+/// Changes which records are written.
+static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+
 /// Starts the log of this process: records of `level` and graver go to standard error. `role` is `lurcher`, or
 /// `worker-3`. Only the first call has an effect.
 pub fn init(role: &str, level: Level) {
     let first = ROLE.set(role.to_owned()).is_ok();
-    let filter = match level {
+    if first {
+        let (filter, handle) = reload::Layer::new(filter(level));
+        let lines = tracing_subscriber::fmt::layer()
+            .log_internal_errors(false)
+            .event_format(Line)
+            .with_writer(OneWrite);
+        let subscriber = tracing_subscriber::registry().with(filter).with(lines);
+        // An embedding program may have its own subscriber; then its format wins.
+        drop(tracing::subscriber::set_global_default(subscriber));
+        // Nobody else sets it.
+        drop(FILTER.set(handle));
+    }
+}
+
+/// From now on records of `level` and graver are written. Nothing happens without [`init`].
+pub fn set_level(level: Level) {
+    if let Some(handle) = FILTER.get() {
+        // Fails only without a subscriber.
+        let _ = handle.reload(filter(level));
+    }
+}
+
+const fn filter(level: Level) -> LevelFilter {
+    match level {
         Level::Error => LevelFilter::ERROR,
         Level::Warning => LevelFilter::WARN,
         Level::Info => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
-    };
-    if first {
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(filter)
-            .log_internal_errors(false)
-            .event_format(Line)
-            .with_writer(OneWrite)
-            .finish();
-        // An embedding program may have its own subscriber; then its format wins.
-        drop(tracing::subscriber::set_global_default(subscriber));
     }
 }
 

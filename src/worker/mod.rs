@@ -2,7 +2,7 @@
 //!
 //! Threads here: the *reader* takes frames from the bridge and prepares requests; the *flusher* joins the frames of
 //! several slots into one write; neither ever touches Python. Slots are Python threads that call [`Worker::next`] and
-//! answer through an [`Out`]. Wherever a slot may wait it does so through [`Wait`], so that the interpreter is free
+//! answer through an [`Out`]. The *watch* is one more, for what the instance asks about slots ([`Worker::next_ask`]). Wherever a slot may wait it does so through [`Wait`], so that the interpreter is free
 //! meanwhile.
 //!
 //! What holds whatever happens: each request taken gets exactly one end frame or is given back, also if the code
@@ -15,6 +15,8 @@ mod out;
 mod outbox;
 mod reader;
 mod start;
+mod turn;
+mod watch;
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -22,24 +24,27 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use crossbeam_channel::Receiver;
-use crossbeam_channel::TryRecvError;
-use nix::time::ClockId;
-
 use crate::bridge::Board;
 use crate::bridge::Kind;
-use crate::bridge::Ticket;
+use crate::bridge::monotonic_ns;
 use crate::wsgi::refusal::Refused;
 use crate::wsgi::request::Request;
 use crate::wsgi::response::Ending;
 use crate::wsgi::response::How;
+use crossbeam_channel::Receiver;
+use crossbeam_channel::Sender;
+use crossbeam_channel::TryRecvError;
 
+pub use crate::bridge::Ticket;
 pub use body::Input;
 pub use control::Control;
 pub use out::Out;
 pub use out::Watch;
 pub use outbox::Outbox;
 pub use start::OpenError;
+pub use turn::AtWork;
+pub use turn::Turn;
+pub use watch::Ask;
 
 /// How a slot waits: with the interpreter released, if it holds one.
 pub trait Wait {
@@ -75,6 +80,10 @@ pub type Work = Result<Box<Request>, Box<Refused>>;
 struct Shared {
     outbox: Arc<Outbox>,
     board: Board,
+    /// One for each slot.
+    turns: Vec<Turn>,
+    /// For the watch.
+    asks: Sender<Ask>,
     /// The instance is gone: begin nothing more.
     orphan: AtomicBool,
     leaving: AtomicBool,
@@ -87,6 +96,7 @@ struct Shared {
 pub struct Worker {
     shared: Arc<Shared>,
     queue: Receiver<Item>,
+    asked: Receiver<Ask>,
 }
 
 /// A request that a slot has begun.
@@ -174,7 +184,7 @@ impl Worker {
             if self.shared.orphan.load(Ordering::Relaxed) || !item.control.claim() {
                 continue;
             }
-            let began = now_ns();
+            let began = monotonic_ns();
             let gone = item.control.is_gone();
             let out = Out::new(Arc::clone(&self.shared), item.control, item.ticket, slot, began);
             if gone {
@@ -192,14 +202,6 @@ impl Worker {
     pub fn finish(&self) {
         self.shared.outbox.finish();
     }
-}
-
-/// The monotonic clock, in nanoseconds; both ends of the bridge read the same one.
-fn now_ns() -> u64 {
-    nix::time::clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-        let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
-        seconds * 1_000_000_000 + u64::try_from(now.tv_nsec()).unwrap_or(0)
-    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::bridge::Ticket;
 use crate::bridge::frame;
 use crate::bridge::frame::FLAG_MORE;
 use crate::bridge::frame::MAX_DATA;
+use crate::bridge::monotonic_ns;
 use crate::wsgi::response::Ending;
 use crate::wsgi::response::Gone;
 use crate::wsgi::response::How;
@@ -16,7 +17,6 @@ use crate::wsgi::response::How;
 use super::Control;
 use super::Shared;
 use super::Wait;
-use super::now_ns;
 use super::outbox;
 
 /// Knows whether the client of one request has left, also after the request is over.
@@ -71,6 +71,11 @@ impl Out {
     /// The request's ticket.
     pub fn ticket(&self) -> Ticket {
         self.ticket
+    }
+
+    /// What the reader knows the request by.
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// Whether the client, or the instance, has left.
@@ -148,7 +153,7 @@ impl Out {
 
     /// Nanoseconds since the slot began.
     pub fn elapsed_ns(&self) -> u64 {
-        now_ns().saturating_sub(self.began)
+        monotonic_ns().saturating_sub(self.began)
     }
 
     /// Ends the request. Gives back the memory. What is in the outbox goes out when the slot asks for its next request.

@@ -33,6 +33,7 @@ use crate::wsgi::refusal::Refused;
 use crate::wsgi::refusal::Why;
 use crate::wsgi::request::Request;
 
+use super::Ask;
 use super::Control;
 use super::Input;
 use super::Item;
@@ -97,6 +98,16 @@ impl Reader {
                 }
                 Kind::Recall => self.recall(frame.ticket),
                 Kind::Drain => self.queue = None,
+                Kind::TimedOut => {
+                    let age = Duration::from_nanos(frame.number().unwrap_or(0));
+                    self.shared.ask(Ask::TimedOut(frame.ticket, age));
+                }
+                Kind::AskStacks => self.shared.ask(Ask::Stacks(frame.ticket)),
+                Kind::Ping => {
+                    self.shared.pong(frame.ticket, 0);
+                    self.shared.outbox.soon();
+                    self.shared.ask(Ask::Ping(frame.ticket));
+                }
                 kind => {
                     crate::telemetry::error!("the bridge brings a {kind:?} frame to a worker");
                     return Ok(false);

@@ -24,6 +24,7 @@ use crate::wsgi::environ::Underscore;
 
 use super::Outbox;
 use super::Shared;
+use super::Turn;
 use super::Worker;
 use super::flusher;
 use super::reader::Reader;
@@ -70,9 +71,13 @@ impl Worker {
 
         let outbox = Arc::new(Outbox::new(bridge));
         flusher::start(Arc::clone(&outbox)).map_err(OpenError::Thread)?;
+        let (asks, asked) = crossbeam_channel::unbounded();
+        let turns = (0..settings.threads).map(|_| Turn::default()).collect();
         let shared = Arc::new(Shared {
             outbox,
             board,
+            turns,
+            asks,
             orphan: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
@@ -90,7 +95,7 @@ impl Worker {
         };
         let thread = std::thread::Builder::new().name("lurcher-reader".to_owned());
         thread.spawn(move || reader.run(inbox)).map_err(OpenError::Thread)?;
-        Ok((Worker { shared, queue }, settings))
+        Ok((Worker { shared, queue, asked }, settings))
     }
 }
 

@@ -111,7 +111,7 @@ fn each_mistake_of_typing_has_its_line() {
         ("--frobnicate=3", "--frobnicate: no such option"),
         ("--frobnicate 3", "--frobnicate: no such option"),
         ("--wrokers 3", "--wrokers: no such option; did you mean --workers?"),
-        ("--work 3", "--work: options cannot be cut short; use --workers"),
+        ("--thr 3", "--thr: options cannot be cut short; use --threads"),
         ("--wsgi_app x", "--wsgi_app: no such option; did you mean --wsgi-app?"),
         ("-w 3", "-w: no such option"),
         ("-workers 3", "-w: no such option"),

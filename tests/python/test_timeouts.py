@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from support.rawhttp import Client, get
+import pytest
+from support.front import FrontEnd
+from support.load import Load
+from support.process import Lurcher
+from support.rawhttp import Client, ClosedError, get
 from support.stage import Stage
+from support.waiting import wait_for
 
 
 def test_who_waits_too_long_for_a_slot_gets_503(stage: Stage) -> None:
@@ -33,3 +41,148 @@ def test_who_waits_too_long_for_a_slot_gets_503(stage: Stage) -> None:
     lurcher.wait_for_err("no slot came free within --queue-timeout (0.7 s)")
     assert lurcher.stop() == 0
     assert log.read_text().count('" 503 ') == 3
+
+
+def hanging(stage: Stage, *options: str) -> tuple[FrontEnd, Lurcher]:
+    """Four slots, half a second for each request."""
+    front = stage.mongrel2()
+    log = ["--access-log", str(stage.directory / "access.log")]
+    words = ["--threads", "4", "--request-timeout", "500ms", *log, *options]
+    lurcher = stage.lurcher(*front.options, *words, app="hanging:application")
+    lurcher.wait_for_workers(1)
+    assert get(front.port, "/quick").body == b"quick"
+    return front, lurcher
+
+
+def statuses(stage: Stage) -> Counter[str]:
+    lines = (stage.directory / "access.log").read_text().splitlines()
+    return Counter(line.split('"')[2].split()[0] for line in lines)
+
+
+def test_a_stuck_request_costs_one_slot_until_its_worker_is_replaced(stage: Stage) -> None:
+    """`time.sleep(3600)`: 504 on time, everyone else is served throughout, and the worker goes without harm."""
+    front, lurcher = hanging(stage, "--request-grace", "700ms")
+    (old,) = lurcher.worker_pids()
+    load = Load(front.port, 3, lambda number: f"/number/{number}").start()
+    began = time.monotonic()
+    answer = get(front.port, "/sleep?for=3600")
+    took = time.monotonic() - began
+    assert answer.status == 504
+    assert answer.header("Connection") == "close"
+    assert 0.4 < took < 3, took
+    lurcher.wait_for_err("has timed out and does not end: the worker is replaced")
+    wait_for("the stuck worker to be gone", lambda: lurcher.worker_pids() not in ([old], []), 20)
+    wait_for("one worker", lambda: old not in lurcher.worker_pids(), 20)
+    load.wait_for_more(20)
+    load.stop()
+    assert not load.failures(), load.summary()
+    said = lurcher.err()
+    title = "request timed out after 0.5 s: GET /sleep?for=3600 (ticket #"
+    assert title in said, said
+    # The stack ends where it hangs and begins with the application.
+    block = said.partition(title)[2].split("\n20", 1)[0]
+    assert "time.sleep(seconds)" in block, block
+    assert "lurcher/worker.py" not in block, block
+    assert "thread lurcher-slot-" in block
+    assert "answered 502" not in said
+    assert lurcher.stop() == 0
+    assert statuses(stage)["504"] == 1
+
+
+def test_an_exception_ends_what_runs_python_and_cleans_up(stage: Stage) -> None:
+    """It passes `except Exception`, runs `finally`, and the slot serves on in the same process."""
+    front, lurcher = hanging(stage)
+    (pid,) = lurcher.worker_pids()
+    for _ in range(4):
+        assert get(front.port, "/compute?for=3600").status == 504
+    wait_for("all to clean up", lambda: stage.record().count("cleaned up RequestTimeout") == 4)
+    assert "swallowed" not in stage.record()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(
+            r.body == b"quick" for r in pool.map(lambda _: get(front.port, "/quick"), range(8))
+        )
+    assert lurcher.worker_pids() == [pid]
+    assert "Traceback" not in lurcher.err(), lurcher.err()
+
+
+def test_a_response_that_has_begun_is_cut(stage: Stage) -> None:
+    front, lurcher = hanging(stage)
+    with Client(front.port) as client:
+        client.send_request("GET", "/drip")
+        assert client.head()[1] == 200
+        assert client.chunk() == b"drop\n"
+        with pytest.raises(ClosedError):
+            client.chunks()
+    lurcher.wait_for_err("request timed out after 0.5 s: GET /drip")
+    wait_for("its end", lambda: "closed drip" in stage.record())
+
+
+def test_the_exception_never_reaches_the_next_request(stage: Stage) -> None:
+    """By brute force: requests that end just when their time is over, and innocent ones after them."""
+    front = stage.mongrel2()
+    words = ["--threads", "2", "--request-timeout", "40ms", "--request-grace", "10s"]
+    lurcher = stage.lurcher(*front.options, *words, app="hanging:application")
+    lurcher.wait_for_workers(1)
+    get(front.port, "/quick")
+    seen: Counter[int] = Counter()
+
+    def ask(number: int) -> None:
+        with Client(front.port) as client:
+            for turn in range(60):
+                late = 36 + (number * 7 + turn) % 9
+                client.send_request("GET", f"/edge?for={late / 1000}")
+                status = client.response().status
+                seen[status] += 1
+                if status != 200:
+                    client.assert_closed()
+                    return
+                assert client.get("/quick").body == b"quick"
+
+    deadline = time.monotonic() + 4
+    number = 0
+    with ThreadPoolExecutor(2) as pool:
+        while time.monotonic() < deadline:
+            list(pool.map(ask, (number, number + 1)))
+            number += 2
+    assert seen.keys() <= {200, 504}, seen
+    assert min(seen.values()) > 10, seen
+    # What an innocent one would have recorded.
+    assert "quick was interrupted" not in stage.record()
+    assert "panicked" not in lurcher.err()
+    assert lurcher.worker_pids(), "the worker lives"
+
+
+@pytest.mark.parametrize("how", ["stopped", "gil"])
+def test_a_worker_without_a_sign_of_life_is_replaced(stage: Stage, how: str) -> None:
+    front = stage.mongrel2()
+    words = ["--worker-timeout", "800ms", "--threads", "2"]
+    lurcher = stage.lurcher(*front.options, *words, app="hanging:application")
+    (old,) = lurcher.wait_for_workers(1)
+    get(front.port, "/quick")
+    with Client(front.port) as client:
+        if how == "stopped":
+            client.send_request("GET", "/sleep?for=3600")
+            wait_for("it to begin", lambda: "sleeps" in stage.record())
+            os.kill(old, signal.SIGSTOP)
+            why = "its process does not run"
+        else:
+            client.send_request("GET", "/hold")
+            why = "something holds its interpreter (the GIL)"
+        said = lurcher.wait_for_err("has given no sign of life for 0.8 s", 20)
+        assert why in said
+        assert client.response().status == 502
+    assert get(front.port, "/quick").body == b"quick"
+    wait_for("the old one to be gone", lambda: old not in lurcher.processes())
+
+
+def test_a_worker_that_computes_is_left_alone(stage: Stage) -> None:
+    """Python code in every slot, for many times --worker-timeout."""
+    front = stage.mongrel2()
+    words = ["--worker-timeout", "800ms", "--threads", "4"]
+    lurcher = stage.lurcher(*front.options, *words, app="hanging:application")
+    pids = lurcher.wait_for_workers(1)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: get(front.port, "/compute?for=3"), range(4)))
+    assert [answer.status for answer in answers] == [200] * 4
+    assert lurcher.worker_pids() == pids
+    assert "sign of life" not in lurcher.err()

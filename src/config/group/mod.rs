@@ -8,6 +8,7 @@ pub(super) mod general;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod process;
+pub(super) mod recycle;
 pub(super) mod timeouts;
 pub(super) mod uploads;
 pub(super) mod workers;

@@ -1,5 +1,7 @@
 //! The worker processes.
 
+use std::time::Duration;
+
 use crate::config::Surroundings;
 use crate::config::reader::Reader;
 use crate::config::table::Fallback;
@@ -17,6 +19,10 @@ pub struct Workers {
     pub threads: u32,
     /// Whether a worker that died is replaced.
     pub keep_alive: bool,
+    /// How long a worker may load before it counts as failed.
+    pub start_timeout: Duration,
+    /// Most worker processes beyond `workers` while some are replaced, 1 to 512.
+    pub reload_surge: u32,
 }
 
 impl Workers {
@@ -24,7 +30,15 @@ impl Workers {
         let workers = reader.count(Key::Workers);
         let threads = reader.count(Key::Threads);
         let keep_alive = reader.switch(Key::KeepAlive);
-        Some(Self { workers: workers?, threads: threads?, keep_alive: keep_alive? })
+        let start_timeout = reader.duration(Key::StartTimeout);
+        let reload_surge = reader.count(Key::ReloadSurge);
+        Some(Self {
+            workers: workers?,
+            threads: threads?,
+            keep_alive: keep_alive?,
+            start_timeout: start_timeout?,
+            reload_surge: reload_surge?,
+        })
     }
 }
 
@@ -63,5 +77,27 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "Replace workers that die; with --no-keep-alive lurcher ends when the last one has died",
         reason: "wsgid's default, and what operators expect. It is about processes: HTTP connections are kept alive in \
                  any case.",
+    },
+    Setting {
+        key: Key::StartTimeout,
+        name: "start-timeout",
+        metavar: "TIME",
+        kind: Kind::Duration,
+        fallback: Fallback::Value("5m"),
+        group: Group::Workers,
+        help: "How long a worker may take until the application is loaded, at most 24h; what takes longer has failed",
+        reason: "A large application on a cold disk takes a minute. What waits for a database that never answers should \
+                 not hold up a reload for ever.",
+    },
+    Setting {
+        key: Key::ReloadSurge,
+        name: "reload-surge",
+        metavar: "N",
+        kind: Kind::Count { min: 1, max: 512 },
+        fallback: Fallback::Value("1"),
+        group: Group::Workers,
+        help: "Worker processes beyond --workers that there may be while old ones are replaced (1 to 512), those included \
+               that still finish their last requests",
+        reason: "One more costs the least memory. As many as --workers replace all at once, which is quicker.",
     },
 ];

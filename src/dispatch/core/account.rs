@@ -23,18 +23,21 @@ pub enum Fate {
     ClientGone,
     /// The worker died: the client got 502, or a part of the response.
     WorkerDied,
+    /// It took longer than it may: the client got 504, or a part of the response.
+    TimedOut,
     /// Answered without the application.
     Refused,
 }
 
 impl Fate {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Fate; 6] = [
+    pub const ALL: [Fate; 7] = [
         Fate::Ok,
         Fate::ApplicationError,
         Fate::Cut,
         Fate::ClientGone,
         Fate::WorkerDied,
+        Fate::TimedOut,
         Fate::Refused,
     ];
 
@@ -46,6 +49,7 @@ impl Fate {
             Fate::Cut => "cut",
             Fate::ClientGone => "client_gone",
             Fate::WorkerDied => "worker_died",
+            Fate::TimedOut => "timed_out",
             Fate::Refused => "refused",
         }
     }
@@ -79,6 +83,9 @@ impl Times {
 impl Core {
     /// A worker has ended a request.
     pub(super) fn over(&mut self, exchange: &Exchange, end: &EndInfo, line: &[u8]) {
+        if exchange.answered {
+            return;
+        }
         let fate = if exchange.gone { Fate::ClientGone } else { Fate::of(end.outcome) };
         self.count(fate, end.status, exchange.received);
         let waited = exchange.given.saturating_duration_since(exchange.received);
@@ -90,6 +97,9 @@ impl Core {
 
     /// A request that a worker had is over without a word from it: the client got `status`, or nothing if that is 0.
     pub(super) fn over_without_worker(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
+        if exchange.answered {
+            return;
+        }
         let fate = if exchange.gone { Fate::ClientGone } else { fate };
         self.finish(fate, status, &exchange.message, exchange.received);
     }

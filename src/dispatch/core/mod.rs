@@ -8,6 +8,7 @@ mod account;
 mod bodies;
 mod intake;
 mod overdue;
+mod pulse;
 mod results;
 mod send;
 mod snapshot;
@@ -22,6 +23,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Bounds;
+use super::News;
 use super::Settings;
 use super::choice::Load;
 use super::connection::Connection;
@@ -40,10 +43,13 @@ use crate::transport::Message;
 
 pub use account::Fate;
 pub use account::Times;
+pub use overdue::Clock;
 pub use snapshot::AtWork;
 pub use snapshot::Snapshot;
 pub use snapshot::WorkerView;
 pub use workers::Loss;
+
+use pulse::Pulse;
 
 /// How long a connection with flow control is remembered when nothing happens on it: its end is not always told
 /// (protocol section 5).
@@ -90,6 +96,10 @@ struct Exchange {
     unacked: u64,
     /// The client is gone: nothing of this exchange may reach its connection id again.
     gone: bool,
+    /// It was at work too long: since when that is so. Its end is awaited, its answer is not.
+    late: Option<Instant>,
+    /// It has had its answer and its access line from the instance.
+    answered: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -107,8 +117,13 @@ struct WorkerSide {
     /// Tickets handed over and not ended, rising.
     tickets: VecDeque<Ticket>,
     finished: u64,
+    /// Worn out when it has finished so many.
+    wears_out: Option<u64>,
     /// Frames that have not been written yet.
     out: Vec<u8>,
+    pulse: Pulse,
+    /// It was told of as stuck.
+    told_stuck: bool,
 }
 
 #[derive(Debug, Default)]
@@ -149,6 +164,8 @@ pub struct Counters {
     pub clients_gone: u64,
     /// Requests that waited too long for a slot.
     pub waited_too_long: u64,
+    /// Requests that were at work too long.
+    pub timed_out: u64,
     /// Requests that came on a connection after we had closed it.
     pub after_close: u64,
     /// Requests that are over, by the class of the status that was sent: `[5]` are 5xx, `[0]` got none.
@@ -192,6 +209,12 @@ pub struct Core {
     /// Something may wait for a client that takes nothing.
     probing: bool,
     swept: Instant,
+    clock: Clock,
+    /// When slots are looked at next.
+    look_at: Instant,
+    /// When workers are asked for a sign of life next.
+    beats_at: Instant,
+    news: Vec<News>,
     /// When the oldest closed connections were last forgotten.
     forgot: Instant,
     cut_lines: telemetry::Limited,
@@ -199,6 +222,7 @@ pub struct Core {
 
     want_access_lines: bool,
     access_lines: Vec<Vec<u8>>,
+    worn: Vec<(WorkerId, u64)>,
     counters: Counters,
     times: Times,
     /// When the present turn began.
@@ -209,7 +233,7 @@ pub struct Core {
 
 impl Core {
     /// A dispatcher without workers.
-    pub fn new(settings: &Settings, now: Instant) -> Core {
+    pub fn new(settings: &Settings, clock: Clock) -> Core {
         Core {
             links: (0..settings.front_end.links.len()).map(|_| LinkSide::default()).collect(),
             workers: HashMap::new(),
@@ -225,23 +249,35 @@ impl Core {
                 dir: settings.uploads.upload_dir.clone(),
             },
             delivery: settings.delivery.clone(),
-            spool: Spool::new(&settings.delivery, now),
+            spool: Spool::new(&settings.delivery, clock.at),
             last_ticket: 0,
             sending: Vec::new(),
             hurry: false,
             probing: false,
-            swept: now,
-            forgot: now,
+            swept: clock.at,
+            forgot: clock.at,
             cut_lines: telemetry::Limited::new(),
             slow_lines: telemetry::Limited::new(),
+            clock,
+            look_at: clock.at,
+            beats_at: clock.at,
+            news: Vec::new(),
             want_access_lines: settings.access_log.is_some(),
             access_lines: Vec::new(),
+            worn: Vec::new(),
             counters: Counters::default(),
-            times: Times::new(now),
-            now,
+            times: Times::new(clock.at),
+            now: clock.at,
             malformed_lines: telemetry::Limited::new(),
             waited_lines: telemetry::Limited::new(),
         }
+    }
+
+    /// Other bounds hold from now on. What is beyond a smaller one already stays.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        Bounds { limits: self.limits, timeouts: self.timeouts, uploads: self.uploads } = bounds;
+        self.look_at = self.now;
+        self.beats_at = self.now;
     }
 
     /// A turn of the loop begins.
@@ -270,10 +306,15 @@ impl Core {
         &mut self.access_lines
     }
 
+    /// What the supervisor should hear. The caller empties it.
+    pub fn news(&mut self) -> &mut Vec<News> {
+        &mut self.news
+    }
+
     /// Whether every request has been answered and every answer handed to its link.
     pub fn idle(&self) -> bool {
         self.waiting == 0
-            && self.exchanges.is_empty()
+            && self.exchanges.values().all(|e| e.late.is_some())
             && self.connections.values().all(|c| c.out.is_empty() && !c.closing)
             && self.links.iter().all(|link| link.out.is_empty())
     }
@@ -286,6 +327,8 @@ impl Core {
     /// Hands waiting requests to workers that have room, sends what can be sent, and looks after what is overdue. Call it
     /// once in each turn of the loop, after all events.
     pub fn turn(&mut self, now: Instant) {
+        self.beat(now);
+        self.look_at_slots(now);
         self.spool.at(now);
         self.recall(now);
         self.assign(now);
@@ -307,6 +350,13 @@ impl Core {
         let hurry = self.hurry.then_some(self.swept);
         let busy = !self.connections.is_empty() || self.links.iter().any(LinkSide::remembers);
         let sweep = busy.then(|| self.swept + self.sweep_interval());
-        stalls.chain(sending).chain(hurry).chain(sweep).chain(self.expires_at()).min()
+        stalls
+            .chain(sending)
+            .chain(hurry)
+            .chain(sweep)
+            .chain(self.expires_at())
+            .chain(self.looks_at())
+            .chain(self.next_beat())
+            .min()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::Core;
 use super::Exchange;
 use super::Fate;
+use super::Stage;
 use super::WorkerId;
 use crate::bridge::EndInfo;
 use crate::bridge::Ticket;
@@ -42,6 +43,13 @@ impl Core {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.load.ended(now, end.service_ns);
             worker.finished += 1;
+            if worker.stage == Stage::Draining {
+                // What is left may be stuck.
+                self.look_at = now;
+            }
+            if worker.wears_out == Some(worker.finished) {
+                self.worn.push((id, worker.finished));
+            }
         }
         self.over(&exchange, end, line);
         if exchange.gone {

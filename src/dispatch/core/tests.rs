@@ -3,7 +3,9 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use super::Clock;
 use super::Core;
+use super::Fate;
 use super::Loss;
 use super::WorkerId;
 use crate::bridge::Board;
@@ -16,12 +18,14 @@ use crate::config;
 use crate::config::Config;
 use crate::config::Delivery;
 use crate::config::LinkSpec;
+use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::spool::Spool;
 use crate::proto::ident::ConnId;
 use crate::transport::Message;
 
 mod overdue;
+mod pulse;
 
 const W: WorkerId = WorkerId(1);
 
@@ -29,6 +33,7 @@ const W: WorkerId = WorkerId(1);
 struct World {
     core: Core,
     now: Instant,
+    began: Instant,
     boards: Vec<(WorkerId, Board)>,
 }
 
@@ -46,11 +51,17 @@ impl World {
         let links = (0..links).map(link).collect();
         let mut config = config::example();
         config.front_end.links = links;
+        config.timeouts.worker = None;
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, delivery, .. } = config;
         let settings =
             Settings { front_end, limits, timeouts, uploads, delivery, access_log: None };
-        World { core: Core::new(&settings, now), now, boards: Vec::new() }
+        World {
+            core: Core::new(&settings, Clock { at: now, ns: 0 }),
+            now,
+            began: now,
+            boards: Vec::new(),
+        }
     }
 
     fn with_worker(slots: usize) -> World {
@@ -65,7 +76,7 @@ impl World {
         self.core.add_worker(id, board, b"{}");
         self.core.worker_ready(id);
         self.boards.push((id, theirs));
-        assert_eq!(self.frames(id), [(Kind::Setup, 0)]);
+        assert_eq!(self.frames(id).first(), Some(&(Kind::Setup, 0)));
     }
 
     fn get(&mut self, link: usize, id: u32, path: &str) {

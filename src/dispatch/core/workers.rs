@@ -9,6 +9,7 @@ use super::Fate;
 use super::Stage;
 use super::WorkerId;
 use super::WorkerSide;
+use super::pulse::Pulse;
 use crate::bridge::Board;
 use crate::bridge::Body;
 use crate::bridge::Ticket;
@@ -42,8 +43,30 @@ impl Core {
         let tickets = VecDeque::new();
         self.workers.insert(
             id,
-            WorkerSide { load, stage: Stage::Loading, board, tickets, finished: 0, out },
+            WorkerSide {
+                load,
+                stage: Stage::Loading,
+                board,
+                tickets,
+                finished: 0,
+                wears_out: None,
+                out,
+                pulse: Pulse::default(),
+                told_stuck: false,
+            },
         );
+    }
+
+    /// A worker is worn out when it has finished so many requests.
+    pub fn wear_out(&mut self, id: WorkerId, requests: u64) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.wears_out = Some(requests);
+        }
+    }
+
+    /// Workers that are worn out since the last call, and how many requests they have finished.
+    pub fn worn(&mut self) -> Vec<(WorkerId, u64)> {
+        std::mem::take(&mut self.worn)
     }
 
     /// A worker has loaded the application.
@@ -62,11 +85,14 @@ impl Core {
         {
             worker.stage = Stage::Draining;
             frame::put(&mut worker.out, Kind::Drain, 0, Ticket(0), b"");
+            // What it has may be stuck.
+            self.look_at = self.clock.at;
         }
     }
 
     pub(super) fn ready_loads(&self) -> impl Iterator<Item = (WorkerId, &Load)> {
-        self.workers.iter().filter(|(_, w)| w.stage == Stage::Ready).map(|(id, w)| (*id, &w.load))
+        let fit = |w: &WorkerSide| w.stage == Stage::Ready && !w.pulse.silent;
+        self.workers.iter().filter(move |(_, w)| fit(w)).map(|(id, w)| (*id, &w.load))
     }
 
     pub(super) fn assign(&mut self, now: Instant) {
@@ -92,10 +118,19 @@ impl Core {
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
             let Waiting { message, received, since, upload, .. } = item;
-            let (worker, unacked, gone) = (id, 0, false);
-            let given = now;
-            let exchange =
-                Exchange { key, worker, message, received, given, since, upload, unacked, gone };
+            let exchange = Exchange {
+                key,
+                worker: id,
+                message,
+                received,
+                given: now,
+                since,
+                upload,
+                unacked: 0,
+                gone: false,
+                late: None,
+                answered: false,
+            };
             self.exchanges.insert(ticket, exchange);
         }
     }
@@ -133,7 +168,7 @@ impl Core {
         for ticket in worker.tickets.into_iter().rev() {
             let Some(exchange) = self.exchanges.remove(&ticket) else { continue };
             if ticket <= begun {
-                loss.begun += 1;
+                loss.begun += usize::from(!exchange.gone);
                 self.answer_for(&exchange, Fate::WorkerDied, 502);
             } else if exchange.gone {
                 self.over_without_worker(&exchange, Fate::ClientGone, 0);
@@ -174,7 +209,7 @@ impl Core {
         answered
     }
 
-    fn answer_for(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
+    pub(super) fn answer_for(&mut self, exchange: &Exchange, fate: Fate, status: u16) {
         let connection = self.connections.get_mut(&exchange.key).filter(|_| !exchange.gone);
         let Some(connection) = connection else {
             self.over_without_worker(exchange, Fate::ClientGone, 0);
