@@ -3,6 +3,7 @@
 //! It knows no Python beyond the name of its executable: the caller has given up the interpreter before it comes here.
 
 use std::ffi::OsString;
+use std::io;
 use std::io::Write;
 
 use crate::cli;
@@ -11,7 +12,16 @@ use crate::cli::Parsed;
 use crate::cli::Verb;
 use crate::config::Config;
 use crate::supervisor;
+use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
+use crate::supervisor::Reread;
+use crate::system;
+use crate::system::Came;
+use crate::system::Herald;
+use crate::system::LogFile;
+use crate::system::Notify;
+use crate::system::Side;
+use crate::system::Starter;
 use crate::telemetry;
 
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
@@ -20,17 +30,90 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
     match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
             say(&stdout);
-            // A reader that has gone away does not want to know.
-            let _ = std::io::stderr().write_all(stderr.as_bytes());
+            say_fault(&stderr);
             code
         }
         Parsed::Verb(order) => obey(&order),
         Parsed::Run(config) => {
-            telemetry::init("lurcher", config.log.log_level);
-            for warning in &config.warnings {
-                telemetry::warn!("{warning}");
+            match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
+                Ok(code) => code,
+                Err(Unable { what, error }) => {
+                    say_fault(&format!("lurcher: {what}: {error}\n"));
+                    Exit::Failed.code()
+                }
             }
-            supervisor::run(*config, interpreter, Box::new(move || reread(args.clone()))).code()
+        }
+    }
+}
+
+/// What cannot be done before there is a log.
+struct Unable {
+    what: String,
+    error: io::Error,
+}
+
+/// Runs an instance, in the background if that is wanted.
+fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Result<u8, Unable> {
+    let unable = |what: &str| {
+        let what = what.to_owned();
+        move |error| Unable { what, error }
+    };
+    let log = match &config.log.log_file {
+        Some(path) => Some(
+            LogFile::open(path, config.process.identity.as_ref())
+                .map_err(unable(&format!("cannot open the log file {}", path.display())))?,
+        ),
+        None => None,
+    };
+    let mut report = None;
+    if let Some(log) = log.as_ref().filter(|_| config.process.daemon) {
+        match system::detach(interpreter.fork).map_err(unable("cannot go into the background"))? {
+            Side::Starter(starter) => return Ok(tell(starter, log)),
+            Side::Between => return Ok(0),
+            Side::Daemon(ours) => report = Some(ours),
+        }
+    }
+    if let Some(log) = &log {
+        let result = log.take_output(config.process.daemon);
+        result.map_err(unable("cannot write to the log file"))?;
+    }
+    system::set_title(&format!("lurcher: instance ({})", config.application.wsgi_app), "lurcher");
+    telemetry::init("lurcher", config.log.log_level);
+    for warning in &config.warnings {
+        telemetry::warn!("{warning}");
+    }
+    let notify = Notify::from_environment(environment).unwrap_or_else(|error| {
+        telemetry::warn!("NOTIFY_SOCKET cannot be used: {error}");
+        None
+    });
+    let herald = Herald::new(notify, report);
+    let code = supervisor::run(config, interpreter, reread, herald.clone()).code();
+    herald.ended(code);
+    Ok(code)
+}
+
+/// The starter of a daemon: waits for it, and tells what the log has of a failure.
+fn tell(starter: Starter, log: &LogFile) -> u8 {
+    let path = log.path().display();
+    match starter.wait() {
+        Ok(Came::Up { pid }) => {
+            say(&format!("lurcher: serving (pid {pid}); its log is {path}\n"));
+            0
+        }
+        Ok(Came::Down(code)) => {
+            say_fault(&log.news());
+            say_fault(&format!("lurcher: did not come up (exit code {code}); its log is {path}\n"));
+            // Whoever has told it to end while it was starting has no instance now.
+            if code == 0 { Exit::Failed.code() } else { code }
+        }
+        Ok(Came::Lost) => {
+            say_fault(&log.news());
+            say_fault(&format!("lurcher: ended without a word; its log is {path}\n"));
+            Exit::Internal.code()
+        }
+        Err(error) => {
+            say_fault(&format!("lurcher: cannot wait for the instance: {error}\n"));
+            Exit::Failed.code()
         }
     }
 }
@@ -63,5 +146,9 @@ fn obey(order: &Order) -> u8 {
 
 fn say(text: &str) {
     // A reader that has gone away does not want to know.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
+fn say_fault(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }

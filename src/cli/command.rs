@@ -32,7 +32,7 @@ const AFTER: &str = "\
 Each setting can also be given as the environment variable that is named with it, or in a lurcher.toml, under the name of \
 its option. Options win over variables, and these over the file; --print-config shows what holds.
 
-lurcher stays in the foreground and logs to standard error. SIGTERM and SIGINT make it finish the requests that it has and \
+lurcher stays in the foreground and logs to standard error, unless it is told otherwise (--daemon, --log-file). SIGTERM and SIGINT make it finish the requests that it has and \
 end; a second one ends it at once.";
 
 /// Columns of the help. It is the same on every terminal, and fits on most.

@@ -22,9 +22,8 @@ pub(super) struct Refused {
     pub(super) instead: &'static str,
 }
 
-pub(super) static ACCEPTED: [Accepted; 7] = [
+pub(super) static ACCEPTED: [Accepted; 6] = [
     Accepted { name: "debug", help: "The same as --log-level debug" },
-    Accepted { name: "no-daemon", help: "No effect: lurcher always stays in the foreground" },
     Accepted {
         name: "stdout",
         help: "No effect: the log goes to standard error, as wsgid's does with this",
@@ -39,7 +38,7 @@ pub(super) static REFUSED: [Refused; 4] = [
     Refused {
         name: "chroot",
         has_value: false,
-        instead: "not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+        instead: "not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
     },
     Refused {
         name: "django",

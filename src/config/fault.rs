@@ -172,6 +172,9 @@ pub enum Problem {
     /// A directory that is not there.
     #[error("{0:?} is not a directory")]
     NoDirectory(String),
+    /// A daemon without a log.
+    #[error("a daemon needs --log-file: nobody would see what it has to say")]
+    NoLog,
     /// The system knows no such user.
     #[error("there is no user {0:?}")]
     NoUser(String),

@@ -74,7 +74,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let uploads = Uploads::read(&mut reader);
     let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
-    let process = Process::read(&mut reader);
+    let process = Process::read(&mut reader, log.as_ref());
     if let Some(app_path) = &app_path {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
@@ -90,6 +90,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(uploads),
         Some(delivery),
         Some(log),
+        Some(process),
         true,
     ) = (
         application,
@@ -100,6 +101,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         uploads,
         delivery,
         log,
+        process,
         faults.is_empty(),
     )
     else {

@@ -283,10 +283,11 @@ impl Body {
             self.ports[index].read(&mut self.core, &mut news, &mut self.questions, now, all);
         for item in news {
             let first_ready = matches!(item, News::Ready(_)) && !self.opened && !self.leaving;
-            self.tell(item);
+            // Whoever hears that a worker is ready may rely on the links.
             if first_ready && let Err(fault) = self.open_links(now) {
                 self.tell(News::Failed(fault.to_string()));
             }
+            self.tell(item);
         }
         match result {
             Ok(()) => {}

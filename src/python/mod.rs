@@ -21,6 +21,7 @@ mod watch;
 mod worker;
 
 use std::ffi::OsString;
+use std::io;
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::exceptions::PyConnectionError;
@@ -58,7 +59,13 @@ impl Wait for Released<'_> {
 #[pyfunction]
 fn main(py: Python<'_>, args: Vec<OsString>, executable: OsString, flags: Vec<OsString>) -> u8 {
     // An instance needs no Python any more.
-    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags }))
+    py.detach(|| crate::instance::main(args, Interpreter { executable, args: flags, fork }))
+}
+
+/// Python's own fork, after which the interpreter is whole in both processes.
+fn fork() -> io::Result<i32> {
+    let forked = Python::attach(|py| py.import("os")?.call_method0("fork")?.extract());
+    forked.map_err(|error: PyErr| io::Error::other(error.to_string()))
 }
 
 /// The module.

@@ -27,6 +27,10 @@ impl Worker {
             .detach(|| rust::Worker::open(bridge_fd, board_fd))
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
         crate::telemetry::init(&format!("worker-{}", settings.worker), settings.log_level);
+        crate::system::set_title(
+            &format!("lurcher: worker-{} ({})", settings.worker, settings.wsgi_app),
+            &format!("lurcher-w{}", settings.worker),
+        );
         Ok(Worker { worker, settings })
     }
 

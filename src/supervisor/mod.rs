@@ -4,6 +4,7 @@
 //! everything in order. It runs in the instance's first thread, hears of the workers from the dispatcher, and touches
 //! neither a message nor the application.
 
+mod announce;
 mod exit;
 mod faulty;
 mod plan;

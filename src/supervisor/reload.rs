@@ -85,6 +85,7 @@ impl Supervisor {
                     telemetry::error!("{fault}");
                 }
                 telemetry::error!("reload failed: the settings are wrong; nothing has changed");
+                self.announcer.reload_refused();
                 tell(&told, &Reloaded::Failed(faults.join("\n")));
             }
         }

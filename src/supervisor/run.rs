@@ -21,6 +21,7 @@ use signal_hook::iterator::Signals;
 
 use super::Exit;
 use super::Interpreter;
+use super::announce::Announcer;
 use super::policy::Policy;
 use super::reason::Restarts;
 use super::reload::Reloads;
@@ -36,6 +37,7 @@ use crate::dispatch::News;
 use crate::dispatch::Settings;
 use crate::dispatch::WorkerId;
 use crate::system;
+use crate::system::Herald;
 use crate::system::PidFile;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -75,6 +77,7 @@ pub(super) struct Supervisor {
     pub(super) began: Instant,
     /// Removed with the supervisor, after the last worker has ended.
     _pid_file: Option<PidFile>,
+    pub(super) announcer: Announcer,
 }
 
 /// Resolves the settings anew. If they are wrong it gives what is, one line each.
@@ -82,8 +85,8 @@ pub type Reread = Box<dyn Fn() -> Result<Config, Vec<String>>>;
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM and INT stop it, a second one at once; HUP reloads
 /// application and settings (`reread`); TTIN and TTOU ask for one worker more or less.
-pub fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Exit {
-    match start(config, interpreter, reread) {
+pub fn run(config: Config, interpreter: Interpreter, reread: Reread, herald: Herald) -> Exit {
+    match start(config, interpreter, reread, herald) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
         Err((what, why)) => {
             telemetry::error!("{what}: {why}");
@@ -98,6 +101,7 @@ fn start(
     config: Config,
     interpreter: Interpreter,
     reread: Reread,
+    herald: Herald,
 ) -> Result<(Supervisor, Receiver<i32>), Fault> {
     let pid_file = arrive(&config.process)?;
     let access_log = match &config.log.access_log {
@@ -106,6 +110,10 @@ fn start(
         ),
         None => None,
     };
+    if let Some(log) = &access_log {
+        system::give(log, config.process.identity.as_ref())
+            .map_err(|e| ("cannot give the access log to another user", e.to_string()))?;
+    }
     // Whatever only root can open is open by now, and there is no second thread yet.
     if let Some(identity) = &config.process.identity {
         system::become_identity(identity)
@@ -142,6 +150,7 @@ fn start(
         exit: Exit::Stopped,
         began: Instant::now(),
         _pid_file: pid_file,
+        announcer: Announcer::new(herald),
     };
     Ok((supervisor, signals))
 }
@@ -186,6 +195,7 @@ impl Supervisor {
             count(front_end.links.len(), "link"),
         );
         self.tend();
+        self.announce();
         while !self.finished() {
             let pause = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
             let timer = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
@@ -199,6 +209,7 @@ impl Supervisor {
             }
             self.keep_time();
             self.tend();
+            self.announce();
         }
         // Its end lets last answers out.
         drop(self.dispatcher);
@@ -217,7 +228,9 @@ impl Supervisor {
         };
         let patience = self.workers.values().filter_map(|w| w.patience);
         let look = self.next_look().filter(|_| self.phase == Phase::Running);
-        phase.into_iter().chain(self.put_off.iter().copied()).chain(patience).chain(look).min()
+        let told = self.announcer.deadline();
+        let others = self.put_off.iter().copied().chain(patience);
+        phase.into_iter().chain(others).chain(look).chain(told).min()
     }
 
     fn keep_time(&mut self) {

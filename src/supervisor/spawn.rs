@@ -12,6 +12,8 @@ use command_fds::FdMapping;
 
 use crate::bridge::Board;
 use crate::config::Process;
+use crate::system;
+use crate::system::Fork;
 
 /// Where a worker finds its bridge and its board.
 const BRIDGE_FD: i32 = 3;
@@ -24,6 +26,8 @@ pub struct Interpreter {
     pub executable: OsString,
     /// Interpreter flags to hand on, such as `-X dev` or `-W error`.
     pub args: Vec<OsString>,
+    /// Its way to fork.
+    pub fork: Fork,
 }
 
 /// A started worker, as its instance sees it.
@@ -61,6 +65,9 @@ pub(super) fn spawn(
 
 /// Puts the worker where it is to run, and tells it who it is: the environment is still that of who started the instance.
 fn settle(command: &mut Command, process: &Process) {
+    for name in system::VARIABLES {
+        command.env_remove(name);
+    }
     if let Some(directory) = &process.chdir {
         command.current_dir(directory);
     }

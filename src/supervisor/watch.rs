@@ -62,6 +62,11 @@ impl Worker {
     pub(super) fn is_loading(&self) -> bool {
         self.ready.is_none()
     }
+
+    /// Whether it takes requests.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ready.is_some() && !self.draining && self.exited.is_none()
+    }
 }
 
 impl Supervisor {
@@ -110,7 +115,8 @@ impl Supervisor {
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
         let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
-            Ok((setup, spawn::spawn(&self.interpreter, &config.process, slots)?))
+            // Who the instance is stays as it was at its start.
+            Ok((setup, spawn::spawn(&self.interpreter, &self.config.process, slots)?))
         });
         match started {
             Ok((setup, started)) => {

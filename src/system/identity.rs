@@ -5,9 +5,13 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::AsFd;
 
+use nix::sys::stat::SFlag;
+use nix::sys::stat::fstat;
 use nix::unistd::Gid;
 use nix::unistd::Uid;
+use nix::unistd::fchown;
 use nix::unistd::initgroups;
 use nix::unistd::setgid;
 use nix::unistd::setgroups;
@@ -54,4 +58,15 @@ pub fn become_identity(identity: &Identity) -> Result<(), IdentityError> {
         return Err(IdentityError::NotForGood);
     }
     Ok(())
+}
+
+/// Gives what root has opened to whom it becomes, so that it can be opened again.
+pub fn give(file: impl AsFd, identity: Option<&Identity>) -> io::Result<()> {
+    let Some(identity) = identity else { return Ok(()) };
+    // A device is everybody's.
+    if SFlag::from_bits_truncate(fstat(&file)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
+        return Ok(());
+    }
+    let (uid, gid) = (identity.uid.map(Uid::from_raw), Gid::from_raw(identity.gid));
+    Ok(fchown(file, uid, Some(gid))?)
 }

@@ -124,7 +124,7 @@ fn each_mistake_of_typing_has_its_line() {
         ("--keep-alive=false", "--keep-alive: takes no value; the opposite is --no-keep-alive"),
         (
             "--chroot",
-            "--chroot: not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+            "--chroot: not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
         ),
         ("--django", "--django: not supported; use --wsgi-app PROJECT.wsgi:application"),
         (
@@ -169,7 +169,7 @@ fn everything_that_is_wrong_is_told_at_once() {
             "--frob: no such option",
             "--wrokers: no such option; did you mean --workers?",
             "--threads: a value must follow",
-            "--chroot: not supported; let the service manager do it, as systemd with RootDirectory= and User=",
+            "--chroot: not supported, as workers could start no Python in there; let the service manager do it, as systemd with RootDirectory= or ProtectSystem=strict",
             "lurcher.toml: log-levle is no setting; did you mean log-level?",
             "--recv: \"tcp://*:5000\": `*` is for the side that binds; lurcher connects: name the front end's host, as \
              127.0.0.1",

@@ -30,11 +30,21 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("supervisor", &["dispatch", "bridge", "config", "telemetry", "system"]),
     ("admin", &["dispatch", "config", "telemetry"]),
     // layer 5
-    ("instance", &["cli", "config", "supervisor", "telemetry"]),
+    ("instance", &["cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
-        &["instance", "supervisor", "worker", "wsgi", "config", "telemetry", "proto", "http"],
+        &[
+            "instance",
+            "supervisor",
+            "system",
+            "worker",
+            "wsgi",
+            "config",
+            "telemetry",
+            "proto",
+            "http",
+        ],
     ),
 ];
 

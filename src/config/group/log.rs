@@ -1,5 +1,7 @@
 //! What is written down, and where.
 
+use std::path::PathBuf;
+
 use crate::config::Level;
 use crate::config::LogTarget;
 use crate::config::Surroundings;
@@ -15,6 +17,9 @@ use crate::config::table::Setting;
 /// The log and the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
+    /// The file that the log is appended to, and all that workers write to their standard error; that of the instance when
+    /// absent. Absolute.
+    pub log_file: Option<PathBuf>,
     /// Where access lines go; nowhere when absent.
     pub access_log: Option<LogTarget>,
     /// The least grave records that are written.
@@ -23,6 +28,7 @@ pub struct Log {
 
 impl Log {
     pub(in crate::config) fn read<W: Surroundings>(reader: &mut Reader<'_, W>) -> Option<Self> {
+        let log_file = reader.get(Key::LogFile, Reader::path, quoted_path);
         let access_log = reader.get(Key::AccessLog, Reader::log_target, |target| match target {
             LogTarget::Stdout => quoted("-"),
             LogTarget::File(path) => quoted_path(path),
@@ -33,12 +39,22 @@ impl Log {
             "debug" => Level::Debug,
             _ => Level::Info,
         });
-        Some(Self { access_log, log_level: log_level? })
+        Some(Self { log_file, access_log, log_level: log_level? })
     }
 }
 
 /// The rows of this group.
 pub(in crate::config) const ROWS: &[Setting] = &[
+    Setting {
+        key: Key::LogFile,
+        name: "log-file",
+        metavar: "FILE",
+        kind: Kind::Path,
+        fallback: Fallback::Unset("standard error"),
+        group: Group::Log,
+        help: "Append the log to FILE, with all that workers write to their standard error",
+        reason: "Service managers and containers collect standard error, with the time and the name of the service.",
+    },
     Setting {
         key: Key::AccessLog,
         name: "access-log",

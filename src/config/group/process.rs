@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::config::Log;
 use crate::config::Surroundings;
 use crate::config::fault::Problem;
 use crate::config::reader::Reader;
@@ -18,6 +19,8 @@ use crate::config::value;
 /// How the instance lives with the rest of its system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Process {
+    /// Whether the instance goes into the background; then there is a log file.
+    pub daemon: bool,
     /// Where the instance's process id is kept while it runs; absolute.
     pub pid_file: Option<PathBuf>,
     /// Whom the instance becomes, if it is to become another one.
@@ -46,7 +49,14 @@ enum Named {
 }
 
 impl Process {
-    pub(in crate::config) fn read<W: Surroundings>(reader: &mut Reader<'_, W>) -> Self {
+    pub(in crate::config) fn read<W: Surroundings>(
+        reader: &mut Reader<'_, W>,
+        log: Option<&Log>,
+    ) -> Option<Self> {
+        let daemon = reader.switch(Key::Daemon);
+        if daemon == Some(true) && log.is_some_and(|log| log.log_file.is_none()) {
+            reader.fault_at(Key::Daemon, Problem::NoLog);
+        }
         let pid_file = reader.get(Key::PidFile, Reader::path, quoted_path);
         let identity = Identity::read(reader);
         let umask = reader.get(
@@ -55,7 +65,7 @@ impl Process {
             |mask| quoted(&format!("{mask:03o}")),
         );
         let chdir = reader.get(Key::Chdir, Reader::directory, quoted_path);
-        Self { pid_file, identity, umask, chdir }
+        Some(Self { daemon: daemon?, pid_file, identity, umask, chdir })
     }
 }
 
@@ -121,6 +131,18 @@ impl Identity {
 
 /// The rows of this group.
 pub(in crate::config) const ROWS: &[Setting] = &[
+    Setting {
+        key: Key::Daemon,
+        name: "daemon",
+        metavar: "",
+        kind: Kind::Switch { off: "no-daemon" },
+        fallback: Fallback::Value("false"),
+        group: Group::Process,
+        help: "Go into the background. The command ends when the instance serves (exit code 0), or with the exit code of one \
+               that does not come up. Needs --log-file; standard output goes there too",
+        reason: "Service managers, containers and terminals want what they have started to stay. wsgid left unless it was \
+                 told not to.",
+    },
     Setting {
         key: Key::PidFile,
         name: "pid-file",

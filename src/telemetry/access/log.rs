@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -57,6 +58,12 @@ const KEEP_MAX: usize = 1024 * 1024;
 
 /// `PIPE_BUF`: what a pipe that is ready takes without making the writer wait.
 const PIECE: usize = 4096;
+
+impl AsFd for AccessLog {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sink.as_fd()
+    }
+}
 
 impl AccessLog {
     /// Opens it; a new file gets mode 0640. A FIFO need not have a reader yet.

@@ -43,6 +43,12 @@ def command_line(pid: int) -> list[bytes]:
         return []
 
 
+def is_worker(pid: int) -> bool:
+    """Whether it is a worker, before or after it has got its title."""
+    words = command_line(pid)
+    return b"lurcher.worker" in words or any(w.startswith(b"lurcher: worker-") for w in words[:1])
+
+
 class Lurcher:
     """One run of the command, in a session of its own. Its output goes to files in `directory`."""
 
@@ -87,7 +93,7 @@ class Lurcher:
         return marked(self.mark)
 
     def worker_pids(self) -> list[int]:
-        return [pid for pid in self.processes() if b"lurcher.worker" in command_line(pid)]
+        return [pid for pid in self.processes() if is_worker(pid)]
 
     def wait_for_workers(self, count: int, seconds: float = 20.0) -> list[int]:
         def look() -> list[int]:
