@@ -6,11 +6,18 @@ use std::ffi::OsString;
 use std::io;
 use std::io::Write;
 
+use crate::admin;
+use crate::admin::Look;
+use crate::admin::Target;
+use crate::admin::Wish;
 use crate::cli;
 use crate::cli::Order;
 use crate::cli::Parsed;
 use crate::cli::Verb;
+use crate::config;
+use crate::config::Admin;
 use crate::config::Config;
+use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
@@ -33,7 +40,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             say_fault(&stderr);
             code
         }
-        Parsed::Verb(order) => obey(&order),
+        Parsed::Verb(order) => obey(order),
         Parsed::Run(config) => {
             match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
                 Ok(code) => code,
@@ -135,12 +142,61 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 }
 
 /// Does what a command says, and gives the exit code.
-fn obey(order: &Order) -> u8 {
+fn obey(order: Order) -> u8 {
     match order.verb {
+        Verb::Status => {
+            let look = Look { json: order.is_set("json"), watch: order.is_set("watch") };
+            aimed(order, |target| admin::status(target, look))
+        }
+        Verb::Stop => {
+            let wait = !order.is_set("no-wait");
+            aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
+        }
+        Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
+        Verb::Scale => {
+            let word = order.words.first().cloned().unwrap_or_default();
+            match word.to_str().and_then(|word| word.parse().ok()) {
+                Some(workers) => {
+                    aimed(order, |target| admin::tell(target, &Wish::Scale { workers }, false))
+                }
+                None => wrong(&[format!("scale: {} is no number of workers", word.display())]),
+            }
+        }
         Verb::Version => {
             say(&cli::version());
             0
         }
+    }
+}
+
+/// Does something with the instance that a command is about.
+fn aimed(order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
+    match target(order) {
+        Ok(target) => act(&target),
+        Err(lines) => wrong(&lines),
+    }
+}
+
+fn wrong(lines: &[String]) -> u8 {
+    for line in lines {
+        // A reader that has gone away does not want to know.
+        let _ = writeln!(io::stderr(), "lurcher: {line}");
+    }
+    cli::EXIT_USAGE
+}
+
+fn target(order: Order) -> Result<Target, Vec<String>> {
+    let pid = match order.value("pid") {
+        None => None,
+        Some(text) => match text.to_str().and_then(|text| text.parse().ok()) {
+            Some(pid) => Some(pid),
+            None => return Err(vec![format!("--pid: {text:?} is no process id")]),
+        },
+    };
+    let world = System(environment);
+    match config::resolve_admin(order.sources, &world) {
+        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -21,6 +21,10 @@ use crate::config::table::settings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each row of the table has the words for it")]
 pub enum Verb {
+    Status,
+    Stop,
+    Reload,
+    Scale,
     Version,
 }
 
@@ -57,8 +61,65 @@ struct Row {
     settings: Takes,
 }
 
+/// Chooses among several instances.
+const PID: Opt = Opt {
+    name: "pid",
+    metavar: "PID",
+    help: "The instance with this process id; needed only where several run",
+};
+
+/// What tells where an instance listens.
+const WHERE: Takes = Takes::These(&[Key::Control, Key::Config]);
+
 /// The table, in the order of the help.
-static ROWS: [Row; 2] = [
+static ROWS: &[Row] = &[
+    Row {
+        verb: Some(Verb::Status),
+        name: "status",
+        metavar: "",
+        words: (0, 0),
+        about: "Show how things stand in a running instance: links, queue, workers, requests",
+        options: &[
+            Opt { name: "json", metavar: "", help: "Print one line of JSON" },
+            Opt {
+                name: "watch",
+                metavar: "",
+                help: "Show it again each second until the instance ends",
+            },
+            PID,
+        ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Stop),
+        name: "stop",
+        metavar: "",
+        words: (0, 0),
+        about: "Stop a running instance as SIGTERM does, and wait until it has ended",
+        options: &[
+            Opt { name: "no-wait", metavar: "", help: "Do not wait until it has ended" },
+            PID,
+        ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Reload),
+        name: "reload",
+        metavar: "",
+        words: (0, 0),
+        about: "Load application and settings anew, and wait until all workers are new; or say why not",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Scale),
+        name: "scale",
+        metavar: "WORKERS",
+        words: (1, 1),
+        about: "Have so many workers from now on",
+        options: &[PID],
+        settings: WHERE,
+    },
     Row {
         verb: None,
         name: "help",
@@ -219,7 +280,7 @@ mod tests {
 
     #[test]
     fn rows_are_in_order() {
-        for row in &ROWS {
+        for row in ROWS {
             assert!(row.words.0 <= row.words.1, "{}", row.name);
             assert!(!row.about.ends_with('.'), "{}", row.name);
             assert!(row.help().lines().all(|line| line.chars().count() <= 100), "{}", row.name);

@@ -35,7 +35,7 @@ pub(super) struct Worker {
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
-    started: Instant,
+    pub(super) started: Instant,
     ready: Option<Instant>,
     /// It is to be replaced, and why.
     pub(super) leaving: Option<Reason>,

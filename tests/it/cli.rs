@@ -136,8 +136,8 @@ fn each_mistake_of_typing_has_its_line() {
             "--send-signal: not supported; send the signal with kill, as kill -TERM PID",
         ),
         (
-            "stop",
-            "there is no command stop: send SIGTERM to the lurcher process; it finishes the requests that it has",
+            "restart",
+            "there is no command restart: stop lurcher with SIGTERM and start it again, or let the service manager do both",
         ),
         ("bogus", "\"bogus\" stands alone: lurcher takes options and their values only"),
         ("--config gone.toml", "/here/gone.toml: cannot be read: entity not found"),
@@ -148,7 +148,7 @@ fn each_mistake_of_typing_has_its_line() {
 
 #[test]
 fn a_command_is_answered_without_asking_for_settings() {
-    for command in ["init", "config", "stop", "restart", "status", "start"] {
+    for command in ["init", "config", "restart", "start"] {
         let line = args(&format!("{command} --app-path=/here"));
         let lines = refused_in(line, &World::default());
         assert_eq!(lines.len(), 1, "{lines:?}");
