@@ -115,6 +115,12 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
+.PHONY: bench-bodies
+# Which of its rows: make bench-bodies ROWS='blob slow-clients'.
+ROWS ?=
+bench-bodies: build-tools run-tools test-tools dev ## Large, slow and broken downloads in full size through the real Mongrel2 (some 8 minutes)
+	PYTHONPATH=scripts:tests/python:tests/python/apps $(BIN)/python benches/bulk.py $(ROWS)
+
 .PHONY: bench
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher

@@ -1,4 +1,4 @@
-"""Large and slow downloads through the real Mongrel2; `benches/bodies.py` has the same in full size."""
+"""Large and slow downloads through the real Mongrel2; `benches/bulk.py` has the same in full size."""
 
 from __future__ import annotations
 

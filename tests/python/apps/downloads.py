@@ -1,4 +1,4 @@
-"""Downloads of every kind, by path and query: what the tests and `benches/bodies.py` fetch.
+"""Downloads of every kind, by path and query: what the tests and `benches/bulk.py` fetch.
 
 `/generated`, `/written`, `/blob` and `/file` send the same `size` bytes, which `pattern` gives to a client too.
 Iterables that are not closed are counted, for `/open`.
