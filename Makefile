@@ -143,6 +143,7 @@ compare: build-tools run-tools test-tools compare-tools dev ## Requests a second
 .PHONY: endure
 endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve endures: ab, h2load, wrk, curl; slowhttptest's four modes; 10,000 idle connections
 	$(BIN)/python benches/endure.py
+
 .PHONY: bench-bodies
 # Which of its rows: make bench-bodies ROWS='blob slow-clients'.
 ROWS ?=

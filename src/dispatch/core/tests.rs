@@ -403,7 +403,8 @@ const FLOW: &str = r#""METHOD":"GET","VERSION":"HTTP/1.1","DOWNLOAD_CREDITS":"10
 
 /// Without the envelope: the bytes that reach the client of a one-digit connection.
 fn payload(replies: &[String]) -> usize {
-    replies.iter().map(|r| r.len() - "me 1:1, ".len()).sum()
+    let to_client = replies.iter().filter(|r| !r.contains(":X "));
+    to_client.map(|r| r.len() - "me 1:1, ".len()).sum()
 }
 
 impl World {
