@@ -146,6 +146,10 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 }
 
 /// Does what a command says, and gives the exit code.
+#[cfg_attr(
+    not(feature = "front"),
+    allow(unused_variables, clippy::needless_pass_by_value, reason = "only serve starts others")
+)]
 fn obey(order: Order, interpreter: Interpreter) -> u8 {
     match order.verb {
         #[cfg(feature = "front")]

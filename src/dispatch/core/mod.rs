@@ -13,6 +13,7 @@ mod results;
 mod send;
 mod snapshot;
 mod streams;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -214,6 +215,8 @@ pub struct Core {
     sending: Vec<Key>,
     /// Some of them could not be served in this turn only because others were.
     hurry: bool,
+    /// Something may wait for a client that takes nothing.
+    probing: bool,
     swept: Instant,
     clock: Clock,
     /// When slots are looked at next.
@@ -224,6 +227,7 @@ pub struct Core {
     /// When the oldest closed connections were last forgotten.
     forgot: Instant,
     cut_lines: telemetry::Limited,
+    slow_lines: telemetry::Limited,
 
     want_access_lines: bool,
     access_log_format: AccessFormat,
@@ -259,9 +263,11 @@ impl Core {
             last_ticket: 0,
             sending: Vec::new(),
             hurry: false,
+            probing: false,
             swept: clock.at,
             forgot: clock.at,
             cut_lines: telemetry::Limited::new(),
+            slow_lines: telemetry::Limited::new(),
             clock,
             look_at: clock.at,
             beats_at: clock.at,
