@@ -51,6 +51,7 @@ pub enum Key {
     KeepaliveInterval,
     LogFile,
     AccessLog,
+    AccessLogFormat,
     LogLevel,
     Control,
     Metrics,
