@@ -154,6 +154,12 @@ compare: build-tools run-tools test-tools compare-tools dev ## Requests a second
 endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve endures: ab, h2load, wrk, curl; slowhttptest's four modes; 10,000 idle connections
 	$(BIN)/python benches/endure.py
 
+.PHONY: bench-bodies
+# Which of its rows: make bench-bodies ROWS='blob slow-clients'.
+ROWS ?=
+bench-bodies: build-tools run-tools test-tools dev ## Large, slow and broken downloads in full size through the real Mongrel2 (some 8 minutes)
+	PYTHONPATH=scripts:tests/python:tests/python/apps $(BIN)/python benches/bulk.py $(ROWS)
+
 .PHONY: bench
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher

@@ -52,6 +52,7 @@ pub enum Key {
     KeepaliveInterval,
     LogFile,
     AccessLog,
+    AccessLogFormat,
     LogLevel,
     Control,
     Metrics,
