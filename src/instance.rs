@@ -3,14 +3,18 @@
 //! It knows no Python beyond the name of its executable: the caller has given up the interpreter before it comes here.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::path::Path;
 
 use crate::cli;
 use crate::cli::Order;
 use crate::cli::Parsed;
 use crate::cli::Verb;
+use crate::config;
 use crate::config::Config;
+use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
@@ -33,7 +37,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             say_fault(&stderr);
             code
         }
-        Parsed::Verb(order) => obey(&order),
+        Parsed::Verb(order) => obey(order),
         Parsed::Run(config) => {
             match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
                 Ok(code) => code,
@@ -135,13 +139,60 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 }
 
 /// Does what a command says, and gives the exit code.
-fn obey(order: &Order) -> u8 {
+fn obey(order: Order) -> u8 {
     match order.verb {
+        Verb::Init => folder(&order, |path| make_folder(path).map_err(|why| vec![why])),
+        Verb::Migrate => folder(&order, migrate),
+        // The command line makes settings of it.
+        Verb::Start => Exit::Internal.code(),
         Verb::Version => {
             say(&cli::version());
             0
         }
     }
+}
+
+/// Does something with an application folder, and says what it was, or what is wrong with it.
+fn folder(order: &Order, act: impl FnOnce(&Path) -> Result<String, Vec<String>>) -> u8 {
+    let world = System(environment);
+    let named = match order.words.first() {
+        Some(word) => std::path::absolute(word).map_err(|error| vec![error.to_string()]),
+        None => config::folder(&order.sources, &world),
+    };
+    match named.and_then(|path| act(&path)) {
+        Ok(text) => {
+            say(&text);
+            0
+        }
+        Err(faults) => {
+            for fault in faults {
+                say_fault(&format!("lurcher: {fault}\n"));
+            }
+            Exit::Failed.code()
+        }
+    }
+}
+
+/// Makes what an application folder needs, and leaves alone what is there.
+fn make_folder(path: &Path) -> Result<String, String> {
+    for part in config::WRITTEN.into_iter().chain(["app"]) {
+        let part = path.join(part);
+        std::fs::create_dir_all(&part).map_err(|error| format!("{}: {error}", part.display()))?;
+    }
+    let path = path.display();
+    Ok(format!(
+        "lurcher: {path} has app, pid/master and logs; put lurcher.toml into it, and `lurcher start --app-path {path}`\n"
+    ))
+}
+
+/// Writes the `lurcher.toml` that a `wsgid.json` becomes. One that is there stays.
+fn migrate(path: &Path) -> Result<String, Vec<String>> {
+    let config::Migration { path, toml, report } = config::migrate(path, &System(environment))?;
+    let shown = path.display();
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(toml.as_bytes()));
+    written.map_err(|error| vec![format!("{shown}: {error}; nothing was changed")])?;
+    let lines = report.iter().map(|line| format!("  {line}\n"));
+    Ok(format!("lurcher: {shown} is written\n{}", lines.collect::<String>()))
 }
 
 fn say(text: &str) {

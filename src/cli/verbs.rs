@@ -21,12 +21,14 @@ use crate::config::table::settings;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each row of the table has the words for it")]
 pub enum Verb {
+    Start,
+    Init,
+    Migrate,
     Version,
 }
 
 /// Which settings of an instance a command takes as options.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code, reason = "a row may take either")]
 enum Takes {
     These(&'static [Key]),
     All,
@@ -58,7 +60,34 @@ struct Row {
 }
 
 /// The table, in the order of the help.
-static ROWS: [Row; 2] = [
+static ROWS: [Row; 5] = [
+    Row {
+        verb: Some(Verb::Start),
+        name: "start",
+        metavar: "",
+        words: (0, 0),
+        about: "Start an instance in an application folder (as wsgid's), in the background",
+        options: &[],
+        settings: Takes::All,
+    },
+    Row {
+        verb: Some(Verb::Init),
+        name: "init",
+        metavar: "",
+        words: (0, 0),
+        about: "Make an application folder: app, pid/master and logs in --app-path",
+        options: &[],
+        settings: Takes::These(&[Key::AppPath]),
+    },
+    Row {
+        verb: Some(Verb::Migrate),
+        name: "migrate",
+        metavar: "[DIR]",
+        words: (0, 1),
+        about: "Make a lurcher.toml from the wsgid.json in DIR, and tell what became of each setting",
+        options: &[],
+        settings: Takes::These(&[Key::AppPath]),
+    },
     Row {
         verb: None,
         name: "help",

@@ -57,9 +57,8 @@ pub(super) static REFUSED: [Refused; 4] = [
     },
 ];
 
-/// wsgid's commands, and one that it never had but everyone tries.
-static COMMANDS: [(&str, &str); 6] = [
-    ("init", "no application folder is needed; start lurcher with --app-path and --wsgi-app"),
+/// Those of wsgid's commands that are none here.
+static COMMANDS: [(&str, &str); 4] = [
     (
         "config",
         "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
@@ -67,7 +66,6 @@ static COMMANDS: [(&str, &str); 6] = [
     ("stop", "send SIGTERM to the lurcher process; it finishes the requests that it has"),
     ("restart", "stop lurcher with SIGTERM and start it again, or let the service manager do both"),
     ("status", "ask the service manager, as systemctl status"),
-    ("start", "leave the word out; lurcher starts with its options alone"),
 ];
 
 /// What to say about a word that is a command of wsgid's.

@@ -75,7 +75,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
     let process = Process::read(&mut reader, log.as_ref());
-    if let Some(app_path) = &app_path {
+    if let Some(app_path) = app_path.as_ref().filter(|_| !sources.has_folder) {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
     }

@@ -68,6 +68,7 @@ fn settle(command: &mut Command, process: &Process) {
     for name in system::VARIABLES {
         command.env_remove(name);
     }
+    command.envs(process.envs.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &process.chdir {
         command.current_dir(directory);
     }
