@@ -8,12 +8,18 @@ use std::io;
 use std::io::Write;
 use std::path::Path;
 
+use crate::admin;
+use crate::admin::Look;
+use crate::admin::Target;
+use crate::admin::Wish;
 use crate::cli;
 use crate::cli::Order;
 use crate::cli::Parsed;
 use crate::cli::Verb;
 use crate::config;
+use crate::config::Admin;
 use crate::config::Config;
+use crate::config::InFolder;
 use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Exit;
@@ -27,6 +33,9 @@ use crate::system::Notify;
 use crate::system::Side;
 use crate::system::Starter;
 use crate::telemetry;
+
+/// The exit code of a command about an instance that is not there.
+const NOBODY: u8 = 3;
 
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
@@ -145,6 +154,24 @@ fn obey(order: Order) -> u8 {
         Verb::Migrate => folder(&order, migrate),
         // The command line makes settings of it.
         Verb::Start => Exit::Internal.code(),
+        Verb::Status => {
+            let look = Look { json: order.is_set("json"), watch: order.is_set("watch") };
+            aimed(order, |target| admin::status(target, look))
+        }
+        Verb::Stop => {
+            let wait = !order.is_set("no-wait");
+            aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
+        }
+        Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
+        Verb::Scale => {
+            let word = order.words.first().cloned().unwrap_or_default();
+            match word.to_str().and_then(|word| word.parse().ok()) {
+                Some(workers) => {
+                    aimed(order, |target| admin::tell(target, &Wish::Scale { workers }, false))
+                }
+                None => wrong(&[format!("scale: {} is no number of workers", word.display())]),
+            }
+        }
         Verb::Version => {
             say(&cli::version());
             0
@@ -193,6 +220,46 @@ fn migrate(path: &Path) -> Result<String, Vec<String>> {
     written.map_err(|error| vec![format!("{shown}: {error}; nothing was changed")])?;
     let lines = report.iter().map(|line| format!("  {line}\n"));
     Ok(format!("lurcher: {shown} is written\n{}", lines.collect::<String>()))
+}
+
+/// Does something with the instance that a command is about.
+fn aimed(mut order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
+    let in_folder = config::pid_in_folder(&mut order.sources, &System(environment));
+    let pid = match in_folder {
+        Ok(pid) => pid,
+        Err(InFolder::Wrong(lines)) => return wrong(&lines),
+        Err(InFolder::Nobody(folder)) => {
+            say_fault(&format!("lurcher: no instance runs in {}\n", folder.display()));
+            return NOBODY;
+        }
+    };
+    match target(order, pid) {
+        Ok(target) => act(&target),
+        Err(lines) => wrong(&lines),
+    }
+}
+
+fn wrong(lines: &[String]) -> u8 {
+    for line in lines {
+        // A reader that has gone away does not want to know.
+        let _ = writeln!(io::stderr(), "lurcher: {line}");
+    }
+    cli::EXIT_USAGE
+}
+
+fn target(order: Order, in_folder: Option<u32>) -> Result<Target, Vec<String>> {
+    let pid = match order.value("pid") {
+        None => in_folder,
+        Some(text) => match text.to_str().and_then(|text| text.parse().ok()) {
+            Some(pid) => Some(pid),
+            None => return Err(vec![format!("--pid: {text:?} is no process id")]),
+        },
+    };
+    let world = System(environment);
+    match config::resolve_admin(order.sources, &world) {
+        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
+    }
 }
 
 fn say(text: &str) {

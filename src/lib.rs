@@ -11,11 +11,13 @@
 //! * [`transport`] a link's two `ZeroMQ` sockets
 //! * [`dispatch`] the event loop between links and workers
 //! * [`system`] a process among others: pid file, user and group
+//! * [`admin`] the control socket, and the commands that talk to it
 //! * [`supervisor`] worker processes, signals, the end
 //! * [`worker`] the worker process, but for Python
 //! * `python` what Python sees
 //! * [`instance`] the entry point
 
+pub mod admin;
 pub mod bridge;
 pub mod cli;
 pub mod config;

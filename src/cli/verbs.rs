@@ -24,6 +24,10 @@ pub enum Verb {
     Start,
     Init,
     Migrate,
+    Status,
+    Stop,
+    Reload,
+    Scale,
     Version,
 }
 
@@ -59,8 +63,18 @@ struct Row {
     settings: Takes,
 }
 
+/// Chooses among several instances.
+const PID: Opt = Opt {
+    name: "pid",
+    metavar: "PID",
+    help: "The instance with this process id; needed only where several run",
+};
+
+/// What tells where an instance listens.
+const WHERE: Takes = Takes::These(&[Key::Control, Key::Config, Key::AppPath]);
+
 /// The table, in the order of the help.
-static ROWS: [Row; 5] = [
+static ROWS: &[Row] = &[
     Row {
         verb: Some(Verb::Start),
         name: "start",
@@ -87,6 +101,62 @@ static ROWS: [Row; 5] = [
         about: "Make a lurcher.toml from the wsgid.json in DIR, and tell what became of each setting",
         options: &[],
         settings: Takes::These(&[Key::AppPath]),
+    },
+    Row {
+        verb: Some(Verb::Status),
+        name: "status",
+        metavar: "",
+        words: (0, 0),
+        about: "Show how things stand in a running instance: links, queue, workers, requests",
+        options: &[
+            Opt { name: "json", metavar: "", help: "Print one line of JSON" },
+            Opt {
+                name: "watch",
+                metavar: "",
+                help: "Show it again each second until the instance ends",
+            },
+            PID,
+        ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Stop),
+        name: "stop",
+        metavar: "",
+        words: (0, 0),
+        about: "Stop a running instance as SIGTERM does, and wait until it has ended",
+        options: &[
+            Opt { name: "no-wait", metavar: "", help: "Do not wait until it has ended" },
+            PID,
+        ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Reload),
+        name: "reload",
+        metavar: "",
+        words: (0, 0),
+        about: "Load application and settings anew, and wait until all workers are new; or say why not",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Scale),
+        name: "scale",
+        metavar: "WORKERS",
+        words: (1, 1),
+        about: "Have so many workers from now on",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Reload),
+        name: "restart",
+        metavar: "",
+        words: (0, 0),
+        about: "The same as reload, under wsgid's name",
+        options: &[PID],
+        settings: WHERE,
     },
     Row {
         verb: None,
@@ -248,7 +318,7 @@ mod tests {
 
     #[test]
     fn rows_are_in_order() {
-        for row in &ROWS {
+        for row in ROWS {
             assert!(row.words.0 <= row.words.1, "{}", row.name);
             assert!(!row.about.ends_with('.'), "{}", row.name);
             assert!(row.help().lines().all(|line| line.chars().count() <= 100), "{}", row.name);

@@ -58,15 +58,10 @@ pub(super) static REFUSED: [Refused; 4] = [
 ];
 
 /// Those of wsgid's commands that are none here.
-static COMMANDS: [(&str, &str); 4] = [
-    (
-        "config",
-        "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
-    ),
-    ("stop", "send SIGTERM to the lurcher process; it finishes the requests that it has"),
-    ("restart", "stop lurcher with SIGTERM and start it again, or let the service manager do both"),
-    ("status", "ask the service manager, as systemctl status"),
-];
+static COMMANDS: [(&str, &str); 1] = [(
+    "config",
+    "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
+)];
 
 /// What to say about a word that is a command of wsgid's.
 pub(super) fn about_word(word: &str) -> Option<String> {

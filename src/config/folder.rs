@@ -22,6 +22,9 @@ use super::table::Setting;
 /// The folders of an application folder that `lurcher start` writes to.
 pub const WRITTEN: [&str; 2] = ["pid/master", "logs"];
 
+/// The pid file of the instance that lives in a folder. One instance: it has as many workers as are wanted.
+const PID_FILE: &str = "pid/master/lurcher.pid";
+
 /// What a `wsgid.json` says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Carried {
@@ -70,7 +73,7 @@ pub fn put_folder(
     let place = |path: &Path| path.to_string_lossy().into_owned();
     sources.put(Key::AppPath, place(&folder), Origin::Default);
     sources.put(Key::Daemon, "true", Origin::Default);
-    sources.put(Key::PidFile, place(&folder.join("pid/master/lurcher.pid")), Origin::Default);
+    sources.put(Key::PidFile, place(&folder.join(PID_FILE)), Origin::Default);
     if !console {
         sources.put(Key::LogFile, place(&log[usize::from(!there)]), Origin::Default);
     }
@@ -90,6 +93,33 @@ pub fn folder(sources: &Sources, world: &impl Surroundings) -> Result<PathBuf, V
     let text = typed.or_else(|| world.variable("LURCHER_APP_PATH")).unwrap_or_else(|| ".".into());
     let text = text.to_str().ok_or_else(|| vec!["--app-path: must be UTF-8 text".to_owned()])?;
     reader::path(world, text).map_err(|problem| vec![format!("--app-path: {problem}")])
+}
+
+/// Why there is no process id for a folder.
+#[derive(Debug)]
+pub enum InFolder {
+    /// The folder cannot be told; one line each.
+    Wrong(Vec<String>),
+    /// No instance runs in it, as far as its pid file says.
+    Nobody(PathBuf),
+}
+
+/// The instance that `lurcher start` has started in the folder, if a folder was named. Its own settings file then tells what
+/// else there is to know.
+pub fn pid_in_folder(
+    sources: &mut Sources,
+    world: &impl Surroundings,
+) -> Result<Option<u32>, InFolder> {
+    if sources.all(Key::AppPath).is_empty() {
+        return Ok(None);
+    }
+    let folder = folder(sources, world).map_err(InFolder::Wrong)?;
+    let toml = folder.join("lurcher.toml");
+    if sources.all(Key::Config).is_empty() && world.read(&toml).is_ok() {
+        sources.put(Key::Config, toml, Origin::Default);
+    }
+    let text = world.read(&folder.join(PID_FILE)).unwrap_or_default();
+    text.trim().parse().map(Some).map_err(|_| InFolder::Nobody(folder))
 }
 
 fn put_carried(

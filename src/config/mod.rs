@@ -35,11 +35,15 @@ pub use endpoint::LinkSpec;
 pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
+pub use folder::InFolder;
 pub use folder::Migration;
 pub use folder::WRITTEN;
 pub use folder::folder;
 pub use folder::migrate;
+pub use folder::pid_in_folder;
 pub use folder::put_folder;
+pub use group::admin::Admin;
+pub use group::admin::ControlPlace;
 pub use group::application::Application;
 pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
@@ -56,6 +60,7 @@ pub use nearest::nearest;
 pub use resolve::Resolved;
 pub use resolve::Shown;
 pub use resolve::resolve;
+pub use resolve::resolve_admin;
 pub use show::reference;
 pub use source::Account;
 pub use source::Origin;
@@ -84,6 +89,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// What is written down.
     pub log: Log,
+    /// How it can be asked and told things.
+    pub admin: Admin,
     /// How it lives with the rest of its system.
     pub process: Process,
     /// What the operator should be told once the log is there; one line each.

@@ -10,6 +10,7 @@ use super::Config;
 use super::fault::Fault;
 use super::fault::Faults;
 use super::file;
+use super::group::admin::Admin;
 use super::group::application::Application;
 use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
@@ -74,6 +75,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let uploads = Uploads::read(&mut reader);
     let delivery = Delivery::read(&mut reader);
     let log = Log::read(&mut reader);
+    let admin = Admin::read(&mut reader);
     let process = Process::read(&mut reader, log.as_ref());
     if let Some(app_path) = app_path.as_ref().filter(|_| !sources.has_folder) {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
@@ -118,11 +120,29 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         uploads,
         delivery,
         log,
+        admin,
         process,
         warnings,
         literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };
     Ok(Resolved { config, shown, link_origins, file })
+}
+
+/// The settings that tell a command where to find an instance. Of the file no more is looked at than them: a mistake
+/// elsewhere in it must not keep anybody from stopping an instance.
+pub fn resolve_admin(mut sources: Sources, world: &impl Surroundings) -> Result<Admin, Faults> {
+    sources.put_environment(world);
+    let mut faults = Vec::new();
+    put_file(&mut sources, world, &mut faults);
+    faults.retain(|fault| matches!(fault, Fault::Unreadable { .. } | Fault::Syntax { .. }));
+    let mut reader =
+        Reader { sources: &sources, world, faults, shown: Vec::new(), warnings: Vec::new() };
+    let admin = Admin::read(&mut reader);
+    if reader.faults.is_empty() {
+        Ok(admin)
+    } else {
+        Err(Faults { list: reader.faults, warnings: Vec::new() })
+    }
 }
 
 /// Reads the file that was named, or the one that is there. Gives the path of what was read.

@@ -84,7 +84,7 @@ impl Setting {
 /// The part of `docs/settings.md` that tells about every setting.
 pub fn reference() -> String {
     let mut out = String::new();
-    for group in Group::ALL {
+    for &group in Group::ALL {
         let _ = writeln!(out, "## {}\n", group.heading());
         for setting in settings().filter(|setting| setting.group == group) {
             let _ = writeln!(out, "### {}\n\n{}.\n", setting.name, code(setting.help));

@@ -47,6 +47,7 @@ pub enum Key {
     LogFile,
     AccessLog,
     LogLevel,
+    Control,
     Daemon,
     PidFile,
     User,
@@ -101,13 +102,14 @@ pub enum Group {
     Uploads,
     Delivery,
     Log,
+    Admin,
     Process,
     General,
 }
 
 impl Group {
     /// In the order of the help.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &'static [Self] = &[
         Self::FrontEnd,
         Self::Application,
         Self::Workers,
@@ -115,6 +117,7 @@ impl Group {
         Self::Uploads,
         Self::Delivery,
         Self::Log,
+        Self::Admin,
         Self::Process,
         Self::General,
     ];
@@ -129,6 +132,7 @@ impl Group {
             Self::Uploads => "Uploads",
             Self::Delivery => "Delivery",
             Self::Log => "Log",
+            Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
         }
@@ -199,7 +203,7 @@ impl Setting {
 }
 
 /// The table, by its groups, in the order of the help.
-const ROWS: [&[Setting]; 11] = [
+const ROWS: &[&[Setting]] = &[
     group::front_end::ROWS,
     group::application::ROWS,
     group::workers::ROWS,
@@ -209,13 +213,14 @@ const ROWS: [&[Setting]; 11] = [
     group::uploads::ROWS,
     group::delivery::ROWS,
     group::log::ROWS,
+    group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
 ];
 
 /// All settings, in the order of the help.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    ROWS.into_iter().flatten()
+    ROWS.iter().copied().flatten()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! neither a message nor the application.
 
 mod announce;
+mod answer;
 mod exit;
 mod faulty;
 mod plan;

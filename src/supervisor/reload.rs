@@ -3,9 +3,8 @@
 //! Nothing changes before the first new worker has loaded the application: until then its settings are a candidate, and
 //! if it fails they are forgotten with it. One reload at a time; further ones asked for meanwhile are one more after it.
 
+use std::fmt;
 use std::time::Instant;
-
-use crossbeam_channel::Sender;
 
 use super::reason::Reason;
 use super::run::Phase;
@@ -20,6 +19,9 @@ use crate::telemetry;
 /// Workers in a row that may fail to load once one has loaded, before the reload is given up.
 const FAILURES: u32 = 3;
 
+/// Most workers of an instance; the limit of the setting too.
+pub(super) const MOST_WORKERS: usize = 512;
+
 /// What became of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reloaded {
@@ -27,6 +29,21 @@ pub enum Reloaded {
     Done,
     /// The old workers stay; the text says why, with the traceback if the application did not load.
     Failed(String),
+}
+
+/// Hears what became of a reload.
+pub(super) struct Told(Box<dyn FnOnce(&Reloaded)>);
+
+impl Told {
+    pub(super) fn new(hear: impl FnOnce(&Reloaded) + 'static) -> Told {
+        Told(Box::new(hear))
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 /// A reload under way.
@@ -38,7 +55,7 @@ pub(super) struct Reload {
     /// A worker has loaded the application.
     proven: bool,
     failures: u32,
-    told: Vec<Sender<Reloaded>>,
+    told: Vec<Told>,
 }
 
 /// What a supervisor knows about reloads.
@@ -46,7 +63,7 @@ pub(super) struct Reload {
 pub(super) struct Reloads {
     pub(super) now: Option<Reload>,
     /// Another one was asked for, by these.
-    next: Option<Vec<Sender<Reloaded>>>,
+    next: Option<Vec<Told>>,
     /// Rises with each reload; workers of a lower one are old while a reload is under way.
     generation: u32,
 }
@@ -64,13 +81,13 @@ impl Reloads {
 
 impl Supervisor {
     /// Loads application and settings anew. `told` hears what became of it, also when that is decided at once.
-    pub(super) fn reload(&mut self, told: Option<Sender<Reloaded>>) {
+    pub(super) fn reload(&mut self, told: Option<Told>) {
         self.reload_for(told.into_iter().collect());
     }
 
-    fn reload_for(&mut self, told: Vec<Sender<Reloaded>>) {
+    fn reload_for(&mut self, told: Vec<Told>) {
         if self.phase != Phase::Running {
-            tell(&told, &Reloaded::Failed("the instance is about to end".to_owned()));
+            tell(told, &Reloaded::Failed("the instance is about to end".to_owned()));
             return;
         }
         if self.reloads.now.is_some() {
@@ -86,12 +103,12 @@ impl Supervisor {
                 }
                 telemetry::error!("reload failed: the settings are wrong; nothing has changed");
                 self.announcer.reload_refused();
-                tell(&told, &Reloaded::Failed(faults.join("\n")));
+                tell(told, &Reloaded::Failed(faults.join("\n")));
             }
         }
     }
 
-    fn begin_reload(&mut self, config: Config, told: Vec<Sender<Reloaded>>) {
+    fn begin_reload(&mut self, config: Config, told: Vec<Told>) {
         for warning in config.warnings.iter().filter(|line| !self.config.warnings.contains(line)) {
             telemetry::warn!("{warning}");
         }
@@ -175,19 +192,19 @@ impl Supervisor {
     /// The instance ends before the reload has.
     pub(super) fn forget_reloads(&mut self) {
         let outcome = Reloaded::Failed("the instance was told to stop".to_owned());
-        tell(&self.reloads.next.take().unwrap_or_default(), &outcome);
+        tell(self.reloads.next.take().unwrap_or_default(), &outcome);
         self.end_reload(&outcome);
     }
 
     fn end_reload(&mut self, outcome: &Reloaded) {
         if let Some(reload) = self.reloads.now.take() {
-            tell(&reload.told, outcome);
+            tell(reload.told, outcome);
         }
     }
 
     /// So many workers are wanted from now on, 1 to 512, until the setting itself is changed.
     pub(super) fn scale(&mut self, workers: usize) {
-        let workers = workers.clamp(1, 512);
+        let workers = workers.clamp(1, MOST_WORKERS);
         if workers == self.wanted {
             telemetry::info!("{} already", count(workers, "worker"));
         } else {
@@ -215,9 +232,8 @@ impl Supervisor {
     }
 }
 
-fn tell(told: &[Sender<Reloaded>], outcome: &Reloaded) {
-    for told in told {
-        // Who does not wait any more does not want to know.
-        let _ = told.send(outcome.clone());
+fn tell(told: Vec<Told>, outcome: &Reloaded) {
+    for Told(hear) in told {
+        hear(outcome);
     }
 }

@@ -28,6 +28,8 @@ use super::reload::Reloads;
 use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
+use crate::admin;
+use crate::admin::Ask;
 use crate::config::Config;
 use crate::config::Process;
 use crate::dispatch::Command;
@@ -78,6 +80,10 @@ pub(super) struct Supervisor {
     /// Removed with the supervisor, after the last worker has ended.
     _pid_file: Option<PidFile>,
     pub(super) announcer: Announcer,
+    /// What is asked over the control socket.
+    asks: Receiver<Ask>,
+    /// Last: whoever waits for our end sees it when this is dropped.
+    _admin: Option<admin::Server>,
 }
 
 /// Resolves the settings anew. If they are wrong it gives what is, one line each.
@@ -131,6 +137,11 @@ fn start(
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;
+    let (asker, asks) = crossbeam_channel::unbounded();
+    let admin = admin::Server::start(&config.admin, asker)
+        .map_err(|e| ("cannot be asked anything", e.to_string()))?;
+    // Without a server nobody asks; a closed channel would be ready for ever.
+    let asks = if admin.is_some() { asks } else { crossbeam_channel::never() };
     let wanted = config.workers.workers as usize;
     let supervisor = Supervisor {
         config,
@@ -151,6 +162,8 @@ fn start(
         began: Instant::now(),
         _pid_file: pid_file,
         announcer: Announcer::new(herald),
+        asks,
+        _admin: admin,
     };
     Ok((supervisor, signals))
 }
@@ -204,6 +217,11 @@ impl Supervisor {
                 recv(self.news) -> news => match news {
                     Ok(news) => self.heard(news),
                     Err(_) => self.dispatcher_ended(),
+                },
+                recv(self.asks) -> ask => match ask {
+                    Ok(ask) => self.asked(ask),
+                    // Its thread has failed, and said so.
+                    Err(_) => self.asks = crossbeam_channel::never(),
                 },
                 recv(timer) -> _ => {}
             }
@@ -277,7 +295,7 @@ impl Supervisor {
     }
 
     /// Leaves the front ends, lets what was taken be finished, and ends.
-    fn stop(&mut self, exit: Exit) {
+    pub(super) fn stop(&mut self, exit: Exit) {
         self.exit = exit;
         self.put_off.clear();
         self.forget_reloads();

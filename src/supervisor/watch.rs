@@ -7,6 +7,11 @@ use std::process::ExitStatus;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
+use nix::sys::wait::Id;
+use nix::sys::wait::WaitPidFlag;
+use nix::sys::wait::waitid;
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 
 use super::Exit;
 use super::plan::Member;
@@ -35,7 +40,7 @@ pub(super) struct Worker {
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
-    started: Instant,
+    pub(super) started: Instant,
     ready: Option<Instant>,
     /// It is to be replaced, and why.
     pub(super) leaving: Option<Reason>,
@@ -283,6 +288,25 @@ impl Supervisor {
         for id in ended {
             self.dispatcher.tell(Command::WorkerExited(id));
             self.bury(id);
+        }
+        if std::process::id() == 1 {
+            self.reap_strays();
+        }
+    }
+
+    /// The first process of a container inherits all that lose their parents, and nobody else will bury them.
+    fn reap_strays(&self) {
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(Some(pid)) = waitid(Id::All, look).map(|status| status.pid()) {
+            let is_worker = |worker: &Worker| Pid::from_raw(worker.child.id().cast_signed()) == pid;
+            if self.workers.values().any(is_worker) {
+                // It has ended this moment; its own signal is on the way, and the others come after it.
+                return;
+            }
+            telemetry::debug!("buried a process that had lost its parent (pid {pid})");
+            if waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err() {
+                return;
+            }
         }
     }
 

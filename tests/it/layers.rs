@@ -27,10 +27,10 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("worker", &["proto", "http", "bridge", "wsgi", "config", "telemetry"]),
     ("front", &["proto", "http", "config", "telemetry"]),
     // layer 4
-    ("supervisor", &["dispatch", "bridge", "config", "telemetry", "system"]),
     ("admin", &["dispatch", "config", "telemetry"]),
+    ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
-    ("instance", &["cli", "config", "supervisor", "system", "telemetry"]),
+    ("instance", &["admin", "cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
@@ -59,7 +59,7 @@ const FENCED: [(&str, &[&str]); 10] = [
     ("tracing_subscriber", &["telemetry"]),
     ("clap", &["cli"]),
     ("pyo3", &["python", "lib.rs"]),
-    ("crossbeam_channel", &["worker", "dispatch", "supervisor"]),
+    ("crossbeam_channel", &["worker", "dispatch", "admin", "supervisor"]),
     ("hyper", &["front"]),
     ("tokio", &["front"]),
     ("rustls", &["front"]),

@@ -42,8 +42,10 @@ def ask(fake: FakeFrontEnd) -> dict[str, object]:
     return shown
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=20)
+def run(*words: str, runtime: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A command; `runtime` is where instances of a stage have their control sockets."""
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    return subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=20, env=env)
 
 
 @pytest.mark.timeout(60)
@@ -66,9 +68,18 @@ def test_a_folder_of_wsgids_starts_as_it_is(stage: Stage) -> None:
     second = start(stage, folder)
     assert second.wait_exit() == 1
     assert f"its lurcher still runs (pid {pid})" in second.err()
-    os.kill(pid, signal.SIGTERM)
+    status = run("status", "--app-path", str(folder), runtime=stage.directory)
+    assert (status.returncode, f"{pid}" in status.stdout) == (0, True), status
+    restarted = run("restart", "--app-path", str(folder), runtime=stage.directory)
+    assert restarted.returncode == 0, restarted
+    stopped = run("stop", "--app-path", str(folder), runtime=stage.directory)
+    assert stopped.returncode == 0, stopped
     starter.assert_no_orphans()
     assert not pid_file.exists()
+    for command in ("status", "stop"):
+        nobody = run(command, "--app-path", str(folder))
+        assert nobody.returncode == 3
+        assert nobody.stderr == f"lurcher: no instance runs in {folder}\n"
 
 
 @pytest.mark.timeout(60)

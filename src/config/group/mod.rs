@@ -1,6 +1,7 @@
 //! The settings by their groups. Each file has all there is about one: the rows of the table, the checked values, and how
 //! these are read; nothing about a setting is anywhere else in `config`.
 
+pub(super) mod admin;
 pub(super) mod application;
 pub(super) mod delivery;
 pub(super) mod front_end;

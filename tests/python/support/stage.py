@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support.fake import FakeFrontEnd
 from support.front import FrontEnd, start_front_end
-from support.process import APPS, Lurcher
+from support.process import APPS, COMMAND, Lurcher
 
 
 class Stage:
@@ -63,10 +65,28 @@ class Stage:
         words = list(options)
         if app is not None:
             words += ["--wsgi-app", app, "--app-path", str(APPS)]
-        recording = {"PROBE_RECORD": str(self.directory / "record")}
+        recording = {
+            "PROBE_RECORD": str(self.directory / "record"),
+            # Its control socket is found by the commands of this test, and by no others.
+            "XDG_RUNTIME_DIR": str(self.directory),
+        }
         lurcher = Lurcher(self.directory, words, {**recording, **(env or {})})
         self.lurchers.append(lurcher)
         return lurcher
+
+    def command(self, *words: str, seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
+        """Runs `lurcher` with a command, as an operator would beside the instances of this stage."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("LURCHER_")}
+        return subprocess.run(
+            [str(COMMAND), *words],
+            cwd=self.directory,
+            env={**inherited, "XDG_RUNTIME_DIR": str(self.directory)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
 
     def record(self) -> list[str]:
         """The lines that the probe application has recorded so far."""
