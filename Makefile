@@ -25,6 +25,9 @@ PYTEST_ARGS ?=
 # Seconds for each fuzz target, and for each load of `make load`.
 FUZZ_SECONDS ?= 30
 LOAD_SECONDS ?= 10
+# How long `make chaos` lasts, and the seed that it draws from (one of its own if empty). make chaos SECONDS=600 SEED=7
+SECONDS ?= 60
+SEED ?=
 
 # One interpreter for cargo and maturin: when it changes, PyO3 and all above it are built again.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -109,6 +112,16 @@ load: build-tools run-tools test-tools dev ## wrk -c 32 for LOAD_SECONDS behind 
 reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax error, and 20 recyclings under wrk -c 32; fails if one request does
 	@printf '\n== %s\n' 'reload: nothing may fail'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
+
+.PHONY: leaving
+leaving: build-tools run-tools test-tools dev ## Count what is lost when one of two instances leaves 20 times under 2,000 requests a second
+	@printf '\n== %s\n' 'leaving: behind a libzmq PUSH, then behind Mongrel2'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/leaving.py
+
+.PHONY: chaos
+chaos: build-tools run-tools test-tools dev ## Faults under load for SECONDS, then the books must balance; SEED repeats the actions of a run
+	@printf '\n== %s\n' 'chaos: $(SECONDS) s'
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) $(BIN)/pytest -s tests/python/test_chaos.py
 
 .PHONY: memory
 memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a worker's memory does meanwhile

@@ -176,6 +176,8 @@ fn obey(order: Order) -> u8 {
             say(&cli::version());
             0
         }
+        #[cfg(feature = "front")]
+        Verb::Front => crate::front_process::obey(order),
     }
 }
 

@@ -14,6 +14,7 @@
 //! * [`admin`] the control socket, and the commands that talk to it
 //! * [`supervisor`] worker processes, signals, the end
 //! * [`worker`] the worker process, but for Python
+//! * `front` our own front end, `front_process` its entry point
 //! * `python` what Python sees
 //! * [`instance`] the entry point
 
@@ -22,6 +23,10 @@ pub mod bridge;
 pub mod cli;
 pub mod config;
 pub mod dispatch;
+#[cfg(feature = "front")]
+pub mod front;
+#[cfg(feature = "front")]
+pub mod front_process;
 pub mod http;
 pub mod instance;
 pub mod proto;

@@ -10,6 +10,8 @@
 //! short, or a command of wsgid's, is named with what to use instead.
 
 mod command;
+#[cfg(feature = "front")]
+mod front;
 mod verbs;
 mod wsgid;
 
@@ -25,8 +27,15 @@ use crate::config::Surroundings;
 use crate::config::System;
 use crate::config::table::Key;
 use crate::config::table::Kind;
-use crate::config::table::settings;
+use crate::config::table::Scope;
+use crate::config::table::settings_of;
 
+#[cfg(feature = "front")]
+pub use front::ParsedFront;
+#[cfg(feature = "front")]
+pub use front::front;
+#[cfg(feature = "front")]
+pub use front::parse_front;
 pub use verbs::Order;
 pub use verbs::Verb;
 
@@ -84,7 +93,7 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
     );
     let not_here = wsgid::REFUSED.iter().filter(|option| typed.is_set(option.name));
     wrong.extend(not_here.map(|option| format!("--{}: {}", option.name, option.instead)));
-    let sources = sources(&typed);
+    let sources = sources(&typed, Scope::Instance);
     let resolved = match config::resolve(sources, world) {
         Ok(resolved) if wrong.is_empty() => resolved,
         Ok(resolved) => return refused(&wrong, false, &resolved.config.warnings),
@@ -138,13 +147,13 @@ pub fn version() -> String {
 }
 
 /// What was typed, as texts for settings.
-fn sources(typed: &command::Typed) -> Sources {
+fn sources(typed: &command::Typed, scope: Scope) -> Sources {
     let mut sources = Sources::default();
     if typed.is_set("debug") {
         // First, so that an explicit --log-level wins.
         sources.put(Key::LogLevel, "debug", Origin::CommandLine("debug"));
     }
-    for setting in settings() {
+    for setting in settings_of(scope) {
         if let Kind::Switch { off } = setting.kind {
             for (flag, text) in [(setting.name, "true"), (off, "false")] {
                 if typed.is_set(flag) {

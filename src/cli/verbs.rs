@@ -14,8 +14,9 @@ use super::command::Typed;
 use crate::config::Sources;
 use crate::config::nearest;
 use crate::config::table::Key;
+use crate::config::table::Scope;
 use crate::config::table::Setting;
-use crate::config::table::settings;
+use crate::config::table::settings_of;
 
 /// Which command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub enum Verb {
     Reload,
     Scale,
     Version,
+    #[cfg(feature = "front")]
+    Front,
 }
 
 /// Which settings of an instance a command takes as options.
@@ -36,6 +39,8 @@ pub enum Verb {
 enum Takes {
     These(&'static [Key]),
     All,
+    /// Those of the front end.
+    Front,
 }
 
 /// An option of one command alone.
@@ -167,6 +172,20 @@ static ROWS: &[Row] = &[
         options: &[],
         settings: Takes::These(&[]),
     },
+    #[cfg(feature = "front")]
+    Row {
+        verb: Some(Verb::Front),
+        name: "front",
+        metavar: "",
+        words: (0, 0),
+        about: "Run a front end: it ends HTTP and passes requests to handlers",
+        options: &[Opt {
+            name: "print-config",
+            metavar: "",
+            help: "Print each effective setting and where it came from, then end",
+        }],
+        settings: Takes::Front,
+    },
     Row {
         verb: Some(Verb::Version),
         name: "version",
@@ -234,7 +253,12 @@ pub(super) fn read(word: &str, rest: Vec<OsString>) -> Read {
         return Read::Wrong(wrong);
     }
     if let Some(verb) = row.verb {
-        return Read::Order(Order { verb, words, sources: super::sources(&typed), typed });
+        return Read::Order(Order {
+            verb,
+            words,
+            sources: super::sources(&typed, row.scope()),
+            typed,
+        });
     }
     match words.first().map(|word| word.to_string_lossy()) {
         None => Read::Say(command::help()),
@@ -294,7 +318,7 @@ impl Row {
                 command::valued(option.name).value_name(option.metavar).help(help)
             }
         });
-        let taken = settings().filter(|setting| self.takes(setting));
+        let taken = settings_of(self.scope()).filter(|setting| self.takes(setting));
         let settings: Vec<Arg> = taken.flat_map(command::options_of).collect();
         command::bare()
             .about(self.about)
@@ -307,7 +331,14 @@ impl Row {
     fn takes(&self, setting: &Setting) -> bool {
         match self.settings {
             Takes::These(keys) => keys.contains(&setting.key),
-            Takes::All => true,
+            Takes::All | Takes::Front => true,
+        }
+    }
+
+    const fn scope(&self) -> Scope {
+        match self.settings {
+            Takes::Front => Scope::Front,
+            Takes::These(_) | Takes::All => Scope::Instance,
         }
     }
 }

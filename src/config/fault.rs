@@ -160,6 +160,27 @@ pub enum Problem {
         "{0:?} must start with `/`, not end with it, and be a plain path as `/shop`, without . or .. and not percent-encoded"
     )]
     ScriptName(String),
+    /// Not where the front end can listen.
+    #[error("{0:?} is no address to listen at: IP:PORT, [IPV6]:PORT, unix:PATH or systemd")]
+    Bind(String),
+    /// Not a route.
+    #[error("{0:?} is no route: PATH=SEND,RECV, as /=tcp://127.0.0.1:5000,tcp://127.0.0.1:5001")]
+    Route(String),
+    /// A path or an endpoint of two routes.
+    #[error("{0:?} is given twice; each path, and each endpoint, belongs to one route")]
+    RouteTwice(String),
+    /// Not a network.
+    #[error("{0:?} is no network, as 10.0.0.0/8, 127.0.0.1 or ::1")]
+    Network(String),
+    /// Not what can be told of proxies.
+    #[error("{0:?} is no list of for, proto, host, port, forwarded with commas between")]
+    ForwardedFields(String),
+    /// Not a name that replies can carry.
+    #[error("{0:?} is no name for messages: 1 to 255 letters, digits and `-`")]
+    Ident(String),
+    /// Another setting makes no sense without it.
+    #[error("is needed by {0}")]
+    NeededBy(&'static str),
     /// Not a host name.
     #[error("{0:?} is no host name or address (a port does not belong here)")]
     Host(String),

@@ -15,29 +15,61 @@ use super::source::Origin;
 use super::source::Sources;
 use super::table::Key;
 use super::table::Kind;
-use super::table::settings;
+use super::table::Scope;
+use super::table::settings_of;
 
 /// Puts what `text`, the content of `path`, gives into `sources`, and what is wrong with it into `faults`.
-pub(super) fn put(path: &Path, text: &str, sources: &mut Sources, faults: &mut Vec<Fault>) {
+pub(super) fn put(
+    path: &Path,
+    text: &str,
+    scope: Scope,
+    sources: &mut Sources,
+    faults: &mut Vec<Fault>,
+) {
     let table: Table = match text.parse() {
         Ok(table) => table,
         Err(error) => return faults.push(syntax(path, text, &error)),
     };
     for (name, value) in table {
         let origin = Origin::File(path.to_owned(), name.clone());
-        match settings().find(|setting| setting.name == name) {
-            _ if name == "link" => put_links(path, value, sources, faults),
-            None => faults.push(Fault::Unknown { origin, nearest: meant(&name) }),
+        match settings_of(scope).find(|setting| setting.name == name) {
+            _ if name == "link" && scope == Scope::Instance => {
+                put_links(path, value, sources, faults);
+            }
+            None => faults.push(Fault::Unknown { origin, nearest: meant(&name, scope) }),
             Some(setting) if setting.kind == Kind::Endpoints => {
                 faults.push(Fault::Misplaced { origin, instead: "belongs into a [[link]] table" });
             }
             Some(setting) if setting.key == Key::Config => {
                 faults.push(Fault::Misplaced { origin, instead: "a file cannot name another one" });
             }
+            Some(setting) if setting.kind == Kind::List => {
+                put_list(setting.key, value, &origin, sources, faults);
+            }
             Some(setting) => match to_text(setting.kind, value) {
                 Ok(text) => sources.put(setting.key, text, origin),
                 Err(problem) => faults.push(Fault::Value { origin, problem }),
             },
+        }
+    }
+}
+
+/// A list of texts, or one of them.
+fn put_list(
+    key: Key,
+    value: Value,
+    origin: &Origin,
+    sources: &mut Sources,
+    faults: &mut Vec<Fault>,
+) {
+    let values = match value {
+        Value::Array(values) => values,
+        value => vec![value],
+    };
+    for value in values {
+        match to_text(Kind::List, value) {
+            Ok(text) => sources.put(key, text, origin.clone()),
+            Err(problem) => faults.push(Fault::Value { origin: origin.clone(), problem }),
         }
     }
 }
@@ -85,7 +117,9 @@ fn to_text(kind: Kind, value: Value) -> Result<String, Problem> {
         (Kind::Duration, value) => ("a number of seconds or a text as \"2m\"", value),
         (Kind::Size { .. }, value) => ("a number of bytes or a text as \"10M\"", value),
         (Kind::Switch { .. }, value) => ("true or false", value),
-        (Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Endpoints, value) => ("a text", value),
+        (Kind::List | Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Endpoints, value) => {
+            ("a text", value)
+        }
     };
     Err(Problem::Type { wanted: wanted.0, given: type_name(&wanted.1) })
 }
@@ -102,8 +136,8 @@ const fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn meant(name: &str) -> Option<String> {
-    let keys: Vec<_> = settings().filter_map(super::table::Setting::file_key).collect();
+fn meant(name: &str, scope: Scope) -> Option<String> {
+    let keys: Vec<_> = settings_of(scope).filter_map(super::table::Setting::file_key).collect();
     let known = keys.iter().map(|key| key.split_once('.').map_or(key.as_str(), |(table, _)| table));
     nearest(name, known).map(str::to_owned)
 }

@@ -6,10 +6,12 @@
 //! It refuses to know how a command line is parsed (that is `cli`), opens nothing but its own file, and keeps no state:
 //! everything outside is seen through [`Surroundings`], so that a test needs no environment.
 
+mod bind;
 mod endpoint;
 mod fault;
 mod file;
 mod folder;
+mod front;
 mod group;
 mod live;
 mod nearest;
@@ -29,6 +31,10 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::Serialize;
 
+pub use bind::Bind;
+pub use bind::Cidr;
+pub use bind::NoCidr;
+pub use bind::RouteSpec;
 pub use endpoint::Endpoint;
 pub use endpoint::EndpointError;
 pub use endpoint::LinkSpec;
@@ -42,11 +48,19 @@ pub use folder::folder;
 pub use folder::migrate;
 pub use folder::pid_in_folder;
 pub use folder::put_folder;
+pub use front::Front;
+pub use front::ResolvedFront;
+pub use front::resolve_front;
 pub use group::admin::Admin;
 pub use group::admin::ControlPlace;
 pub use group::application::Application;
+pub use group::clients::Clients;
+pub use group::clients::ForwardedPolicy;
+pub use group::clients::ForwardedSetting;
+pub use group::clients::UploadWay;
 pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
+pub use group::handlers::Handlers;
 pub use group::limits::Limits;
 pub use group::log::Log;
 pub use group::process::Identity;

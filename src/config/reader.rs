@@ -109,6 +109,52 @@ impl<W: Surroundings> Reader<'_, W> {
         )
     }
 
+    /// All values of the strongest source; of the fallback if nothing was given. None with a fault.
+    pub(super) fn list<T>(
+        &mut self,
+        key: Key,
+        parse: impl Fn(&Self, &str) -> Result<T, Problem>,
+    ) -> Option<Vec<T>> {
+        let setting = Setting::of(key);
+        let fallback = source::fallback(setting);
+        let mut given = self.sources.all(key);
+        given.extend(fallback.as_ref().filter(|_| given.is_empty()));
+        let strongest = given.last().map_or(Origin::Default, |given| given.origin.clone());
+        if given.is_empty() && setting.fallback == Fallback::Required {
+            self.faults.push(Fault::Missing(setting));
+            return None;
+        }
+        let (mut values, mut texts, mut good) = (Vec::new(), Vec::new(), true);
+        for given in given {
+            let split = matches!(given.origin, Origin::Environment(_));
+            let parts: Vec<&str> = match utf8(given) {
+                Ok(text) if split => text.split_whitespace().collect(),
+                Ok(text) => vec![text],
+                Err(problem) => {
+                    self.fault(&given.origin, problem);
+                    good = false;
+                    continue;
+                }
+            };
+            for text in parts {
+                match parse(self, text) {
+                    Ok(value) if given.origin.same_source(&strongest) => {
+                        values.push(value);
+                        texts.push(toml::Value::from(text));
+                    }
+                    Ok(_) => {}
+                    Err(problem) => {
+                        self.fault(&given.origin, problem);
+                        good = false;
+                    }
+                }
+            }
+        }
+        let literal = (!texts.is_empty()).then(|| toml::Value::Array(texts).to_string());
+        self.shown.push(Shown { setting, literal, origin: strongest });
+        good.then_some(values)
+    }
+
     pub(super) fn path(&self, text: &str) -> Result<PathBuf, Problem> {
         path(self.world, text)
     }

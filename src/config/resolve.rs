@@ -27,11 +27,15 @@ use super::source::Origin;
 use super::source::Sources;
 use super::source::Surroundings;
 use super::table::Key;
+use super::table::Scope;
 use super::table::Setting;
 use super::wsgid;
 
 /// The file that is read when none is named, if the current directory has it.
 const FILE_NAME: &str = "lurcher.toml";
+
+/// Likewise for the front end.
+const FRONT_FILE_NAME: &str = "lurcher-front.toml";
 
 /// The settings, and how they came about.
 #[derive(Debug)]
@@ -59,9 +63,9 @@ pub struct Shown {
 
 /// Merges and checks what `sources` has from the command line with what the file, the environment and the table have.
 pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolved, Faults> {
-    sources.put_environment(world);
+    sources.put_environment(world, Scope::Instance);
     let mut found = Vec::new();
-    let file = put_file(&mut sources, world, &mut found);
+    let file = put_file(&mut sources, world, Scope::Instance, &mut found);
     let mut reader =
         Reader { sources: &sources, world, faults: found, shown: Vec::new(), warnings: Vec::new() };
     let links = reader.links();
@@ -131,9 +135,9 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
 /// The settings that tell a command where to find an instance. Of the file no more is looked at than them: a mistake
 /// elsewhere in it must not keep anybody from stopping an instance.
 pub fn resolve_admin(mut sources: Sources, world: &impl Surroundings) -> Result<Admin, Faults> {
-    sources.put_environment(world);
+    sources.put_environment(world, Scope::Instance);
     let mut faults = Vec::new();
-    put_file(&mut sources, world, &mut faults);
+    put_file(&mut sources, world, Scope::Instance, &mut faults);
     faults.retain(|fault| matches!(fault, Fault::Unreadable { .. } | Fault::Syntax { .. }));
     let mut reader =
         Reader { sources: &sources, world, faults, shown: Vec::new(), warnings: Vec::new() };
@@ -146,14 +150,18 @@ pub fn resolve_admin(mut sources: Sources, world: &impl Surroundings) -> Result<
 }
 
 /// Reads the file that was named, or the one that is there. Gives the path of what was read.
-fn put_file(
+pub(super) fn put_file(
     sources: &mut Sources,
     world: &impl Surroundings,
+    scope: Scope,
     faults: &mut Vec<Fault>,
 ) -> Option<(PathBuf, Origin)> {
     let named = sources.all(Key::Config).last().map(|given| (*given).clone());
     let path = match &named {
-        None => PathBuf::from(FILE_NAME),
+        None => PathBuf::from(match scope {
+            Scope::Instance => FILE_NAME,
+            Scope::Front => FRONT_FILE_NAME,
+        }),
         Some(given) => match reader::utf8(given).and_then(|text| reader::path(world, text)) {
             Ok(path) => path,
             Err(problem) => {
@@ -164,7 +172,7 @@ fn put_file(
     };
     match world.read(&path) {
         Ok(text) => {
-            file::put(&path, &text, sources, faults);
+            file::put(&path, &text, scope, sources, faults);
             Some((path, named.map_or(Origin::Default, |given| given.origin)))
         }
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => None,

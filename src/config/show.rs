@@ -3,6 +3,7 @@
 //! Both are made from the table. What holds now is shown as a `lurcher.toml` that would have the same effect.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::resolve::Resolved;
 use super::resolve::Shown;
@@ -12,7 +13,7 @@ use super::table::Group;
 use super::table::Key;
 use super::table::Kind;
 use super::table::Setting;
-use super::table::settings;
+use super::table::all;
 
 /// Where the notes on origins begin.
 const NOTE_AT: usize = 48;
@@ -20,22 +21,7 @@ const NOTE_AT: usize = 48;
 impl Resolved {
     /// Each effective value and where it came from, one line each; valid TOML.
     pub fn show(&self) -> String {
-        let mut out =
-            format!("# The effective settings of lurcher {}\n", env!("CARGO_PKG_VERSION"));
-        match &self.file {
-            Some((path, origin)) => {
-                put(&mut out, &format!("# config: {}", path.display()), &place(origin));
-            }
-            None => put(&mut out, "# config: none", "default"),
-        }
-        for Shown { setting, literal, origin } in &self.shown {
-            let line = match (literal, setting.fallback) {
-                (Some(literal), _) => format!("{} = {literal}", setting.name),
-                (None, Fallback::Unset(meaning)) => format!("# {}: {meaning}", setting.name),
-                (None, _) => format!("# {}: unset", setting.name),
-            };
-            put(&mut out, &line, &place(origin));
-        }
+        let mut out = values("lurcher", self.file.as_ref(), &self.shown);
         for (link, (recv_at, send_at)) in self.config.front_end.links.iter().zip(&self.link_origins)
         {
             out.push_str("\n[[link]]\n");
@@ -48,6 +34,26 @@ impl Resolved {
         }
         out
     }
+}
+
+/// Effective values, one line each, after the file that they may have come from.
+pub(super) fn values(of: &str, file: Option<&(PathBuf, Origin)>, shown: &[Shown]) -> String {
+    let mut out = format!("# The effective settings of {of} {}\n", env!("CARGO_PKG_VERSION"));
+    match file {
+        Some((path, origin)) => {
+            put(&mut out, &format!("# config: {}", path.display()), &place(origin));
+        }
+        None => put(&mut out, "# config: none", "default"),
+    }
+    for Shown { setting, literal, origin } in shown {
+        let line = match (literal, setting.fallback) {
+            (Some(literal), _) => format!("{} = {literal}", setting.name),
+            (None, Fallback::Unset(meaning)) => format!("# {}: {meaning}", setting.name),
+            (None, _) => format!("# {}: unset", setting.name),
+        };
+        put(&mut out, &line, &place(origin));
+    }
+    out
 }
 
 fn put(out: &mut String, line: &str, note: &str) {
@@ -86,7 +92,7 @@ pub fn reference() -> String {
     let mut out = String::new();
     for &group in Group::ALL {
         let _ = writeln!(out, "## {}\n", group.heading());
-        for setting in settings().filter(|setting| setting.group == group) {
+        for setting in all().filter(|setting| setting.group == group) {
             let _ = writeln!(out, "### {}\n\n{}.\n", setting.name, code(setting.help));
             let _ = writeln!(out, "* Flag: {}", flags(setting));
             let _ = writeln!(out, "* Variable: `{}`{}", setting.variable(), listed(setting));
@@ -113,7 +119,9 @@ fn code(text: &str) -> String {
 fn flags(setting: &Setting) -> String {
     match setting.kind {
         Kind::Switch { off } => format!("`--{}`, `--{off}`", setting.name),
-        Kind::Endpoints => format!("`--{} {}`, repeatable", setting.name, setting.metavar),
+        Kind::Endpoints | Kind::List => {
+            format!("`--{} {}`, repeatable", setting.name, setting.metavar)
+        }
         _ => format!("`--{} {}`", setting.name, setting.metavar),
     }
 }
@@ -125,6 +133,7 @@ fn changed_by(setting: &Setting) -> &'static str {
 const fn listed(setting: &Setting) -> &'static str {
     match setting.kind {
         Kind::Endpoints => ", several separated by commas",
+        Kind::List => ", several separated by blanks",
         Kind::Switch { .. } => " (`true` or `false`)",
         _ => "",
     }
@@ -132,6 +141,7 @@ const fn listed(setting: &Setting) -> &'static str {
 
 const fn file_type(kind: Kind) -> &'static str {
     match kind {
+        Kind::List => "a list of texts",
         Kind::Count { .. } => "a whole number",
         Kind::Duration => "a number of seconds or a text",
         Kind::Size { .. } => "a number of bytes or a text",

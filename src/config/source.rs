@@ -16,6 +16,7 @@ use nix::unistd::Uid;
 use nix::unistd::User;
 
 use super::table::Key;
+use super::table::Scope;
 use super::table::Setting;
 
 /// The world as the settings see it, so that a test can be another one.
@@ -201,8 +202,8 @@ impl Sources {
 
     /// Takes what the environment has. Unknown names are left alone: container platforms invent variables such as
     /// `LURCHER_PORT` for a service called lurcher.
-    pub(super) fn put_environment(&mut self, world: &impl Surroundings) {
-        for setting in super::table::settings() {
+    pub(super) fn put_environment(&mut self, world: &impl Surroundings, scope: Scope) {
+        for setting in super::table::settings_of(scope) {
             let name = setting.variable();
             if let Some(text) = world.variable(&name) {
                 self.put(setting.key, text, Origin::Environment(name));

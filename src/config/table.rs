@@ -55,6 +55,38 @@ pub enum Key {
     Umask,
     Chdir,
     Config,
+    Bind,
+    MaxConnections,
+    HeadLimit,
+    HeadTimeout,
+    IdleTimeout,
+    BodyTimeout,
+    ResponseTimeout,
+    ClientSendTimeout,
+    InlineLimit,
+    Upload,
+    FrontUploadDir,
+    ClientWindow,
+    ReplyLimit,
+    Forwarded,
+    ForwardedFields,
+    TrustForwardedFrom,
+    Route,
+    Ident,
+    Protocol,
+    PeerWindow,
+    FrontQueueLimit,
+    FrontQueueTimeout,
+    Retry,
+}
+
+/// Whose setting it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// An instance's.
+    Instance,
+    /// The front end's.
+    Front,
 }
 
 /// What a value looks like.
@@ -62,6 +94,8 @@ pub enum Key {
 pub enum Kind {
     /// A list of addresses, one for each link.
     Endpoints,
+    /// Several texts: as a flag it is given several times, in a variable they have blanks between them.
+    List,
     /// Text; its meaning is checked on its own.
     Text,
     /// A path; `~` is expanded, relative ones start at the current directory.
@@ -105,6 +139,8 @@ pub enum Group {
     Admin,
     Process,
     General,
+    Clients,
+    Handlers,
 }
 
 impl Group {
@@ -120,6 +156,8 @@ impl Group {
         Self::Admin,
         Self::Process,
         Self::General,
+        Self::Clients,
+        Self::Handlers,
     ];
 
     /// What stands over its settings.
@@ -135,6 +173,8 @@ impl Group {
             Self::Admin => "Administration",
             Self::Process => "Process",
             Self::General => "General",
+            Self::Clients => "Clients of the front end",
+            Self::Handlers => "Handlers of the front end",
         }
     }
 }
@@ -186,6 +226,18 @@ impl Setting {
         }
     }
 
+    /// Whether it is a setting of an instance, or of the front end; some are both.
+    pub fn is_of(&self, scope: Scope) -> bool {
+        match (self.group, self.key) {
+            (Group::Clients | Group::Handlers, _) => scope == Scope::Front,
+            (
+                _,
+                Key::MaxBody | Key::GracefulTimeout | Key::AccessLog | Key::LogLevel | Key::Config,
+            ) => true,
+            _ => scope == Scope::Instance,
+        }
+    }
+
     /// Whether a reload applies a change of it; else the change waits for a restart.
     pub fn is_live(&self) -> bool {
         match self.group {
@@ -197,7 +249,7 @@ impl Setting {
     /// The row of a setting.
     pub fn of(key: Key) -> &'static Self {
         // A test holds that each key has its row.
-        let row = settings().find(|setting| setting.key == key);
+        let row = all().find(|setting| setting.key == key);
         row.unwrap_or(&group::general::ROWS[0])
     }
 }
@@ -216,10 +268,23 @@ const ROWS: &[&[Setting]] = &[
     group::admin::ROWS,
     group::process::ROWS,
     group::general::ROWS,
+    group::clients::ROWS,
+    group::handlers::ROWS,
 ];
 
-/// All settings, in the order of the help.
+/// All settings of an instance, in the order of the help.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
+    settings_of(Scope::Instance)
+}
+
+/// All settings of an instance or of the front end, in the order of the help. Within one scope a name stands for one
+/// setting.
+pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
+    all().filter(move |setting| setting.is_of(scope))
+}
+
+/// Every row.
+pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
     ROWS.iter().copied().flatten()
 }
 
@@ -229,7 +294,7 @@ mod tests {
 
     #[test]
     fn each_key_has_its_row() {
-        for (at, setting) in settings().enumerate() {
+        for (at, setting) in all().enumerate() {
             assert_eq!(setting.key as usize, at, "{}", setting.name);
             assert!(std::ptr::eq(Setting::of(setting.key), setting));
             assert!(
@@ -248,9 +313,20 @@ mod tests {
 
     #[test]
     fn groups_are_not_torn() {
-        let mut groups: Vec<_> = settings().map(|setting| setting.group).collect();
+        let mut groups: Vec<_> = all().map(|setting| setting.group).collect();
         groups.dedup();
         assert_eq!(groups, Group::ALL);
+    }
+
+    #[test]
+    fn within_a_scope_a_name_stands_for_one_setting() {
+        for scope in [Scope::Instance, Scope::Front] {
+            let mut names: Vec<_> = settings_of(scope).map(|setting| setting.name).collect();
+            names.sort_unstable();
+            let all = names.len();
+            names.dedup();
+            assert_eq!(names.len(), all);
+        }
     }
 
     #[test]

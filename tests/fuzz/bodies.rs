@@ -5,6 +5,7 @@
 //! the very same checks. They assert; they never judge whether an input should have been accepted, except where
 //! another reader (`serde_json`) knows.
 
+use lurcher::front::zmtp::{Command, Frame, Handshake, Role, put_message};
 use lurcher::http::response::{Event, ResponseError, ResponseParser};
 use lurcher::proto::headers::MAX_VALUES;
 use lurcher::proto::netstring::{self, Netstring};
@@ -253,4 +254,34 @@ pub(crate) fn run_all(data: &[u8]) {
     tnetstring(data);
     netstring(data);
     reply(data);
+}
+
+/// Longest frame that the target accepts.
+const LIMIT: u64 = 4096;
+
+/// The input is what a peer sends: first as its whole conversation, then as frames alone.
+pub(crate) fn zmtp(data: &[u8]) {
+    for role in [Role::Push, Role::Sub] {
+        // In two pieces as in one.
+        let (mut whole, mut out) = (Handshake::new(role), Vec::new());
+        let once = whole.advance(data, &mut out);
+        if let Ok((taken, _)) = once {
+            assert!(taken <= data.len());
+        }
+    }
+    let mut rest = data;
+    while let Ok(Some((frame, length))) = Frame::split(rest, LIMIT) {
+        assert!(frame.body.len() as u64 <= LIMIT && length >= frame.body.len() + 2);
+        if frame.command {
+            if let Ok(Command::Ping(context)) = Command::parse(frame.body) {
+                assert!(context.len() <= 16);
+            }
+        } else {
+            let mut again = Vec::new();
+            put_message(&mut again, &[frame.body]);
+            let (same, _) = Frame::split(&again, LIMIT).expect("ours is good").expect("and whole");
+            assert_eq!(same.body, frame.body);
+        }
+        rest = &rest[length..];
+    }
 }

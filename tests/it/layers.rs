@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Module, and the modules that it may name besides itself.
-const MAY_NAME: [(&str, &[&str]); 16] = [
+const MAY_NAME: [(&str, &[&str]); 17] = [
     // layer 0
     ("proto", &[]),
     ("http", &[]),
@@ -30,7 +30,8 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("admin", &["dispatch", "config", "telemetry"]),
     ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
-    ("instance", &["admin", "cli", "config", "supervisor", "system", "telemetry"]),
+    ("front_process", &["cli", "config", "front", "telemetry"]),
+    ("instance", &["admin", "front_process", "cli", "config", "supervisor", "system", "telemetry"]),
     // layer 6
     (
         "python",
@@ -49,10 +50,10 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
 ];
 
 /// The files of layer 7, which may name every module.
-const TOP: [&str; 2] = ["lib.rs", "main.rs"];
+const TOP: [&str; 3] = ["lib.rs", "main.rs", "bin/lurcher_front.rs"];
 
 /// Outside crates, and where they may be named.
-const FENCED: [(&str, &[&str]); 10] = [
+const FENCED: [(&str, &[&str]); 11] = [
     ("zmq", &["transport"]),
     ("zmq_sys", &["transport"]),
     ("tracing", &["telemetry"]),
@@ -62,6 +63,7 @@ const FENCED: [(&str, &[&str]); 10] = [
     ("crossbeam_channel", &["worker", "dispatch", "admin", "supervisor"]),
     ("hyper", &["front"]),
     ("tokio", &["front"]),
+    ("listenfd", &["front"]),
     ("rustls", &["front"]),
 ];
 

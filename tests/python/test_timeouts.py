@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from support import bridge
 from support.front import FrontEnd
 from support.load import Load
-from support.process import Lurcher
+from support.process import APPS, Lurcher
 from support.rawhttp import Client, ClosedError, get
 from support.stage import Stage
 from support.waiting import wait_for
@@ -173,6 +176,26 @@ def test_a_worker_without_a_sign_of_life_is_replaced(stage: Stage, how: str) -> 
         assert client.response().status == 502
     assert get(front.port, "/quick").body == b"quick"
     wait_for("the old one to be gone", lambda: old not in lurcher.processes())
+
+
+def test_a_worker_says_what_its_slots_do(tmp_path: Path) -> None:
+    """And that it lives: once without its interpreter, once with it."""
+    for name in ("hanging.py", "probe.py"):
+        (tmp_path / name).write_bytes((APPS / name).read_bytes())
+    settings = {"threads": 3, "graceful_timeout_ms": 200}
+    with bridge.Instance(tmp_path, "hanging:application", settings) as worker:
+        worker.ready()
+        ticket = worker.request(bridge.message("/sleep", query="for=3600"))
+        worker.wait_until_begun(ticket)
+        worker.send(bridge.PING, 9)
+        assert sorted(worker.take(bridge.PONG, 9).flags for _ in range(2)) == [0, 1]
+        worker.send(bridge.ASK_STACKS, 5)
+        (busy,) = json.loads(worker.take(bridge.STACKS, 5).payload)
+        assert busy["thread"] == f"lurcher-slot-{busy['slot'] + 1}"
+        assert (busy["ticket"], busy["request"]) == (ticket, "GET /sleep?for=3600")
+        assert 0 <= busy["age_ms"] < 20_000
+        assert "in application" in busy["stack"][0], busy
+        assert "time.sleep(seconds)" in busy["stack"][-1], busy
 
 
 def test_a_worker_that_computes_is_left_alone(stage: Stage) -> None:

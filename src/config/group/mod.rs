@@ -3,9 +3,11 @@
 
 pub(super) mod admin;
 pub(super) mod application;
+pub(super) mod clients;
 pub(super) mod delivery;
 pub(super) mod front_end;
 pub(super) mod general;
+pub(super) mod handlers;
 pub(super) mod limits;
 pub(super) mod log;
 pub(super) mod process;

@@ -90,7 +90,11 @@ impl Core {
         self.count(fate, end.status, exchange.received);
         let waited = exchange.given.saturating_duration_since(exchange.received);
         self.times.queue.note(self.now, waited);
-        if self.want_access_lines {
+        if self.want_access_lines && line.is_empty() {
+            // It ended before its slot looked at it, or the slot lost its way.
+            let line = refuse::access_line(&exchange.message, end.status);
+            self.log(&line, exchange.received);
+        } else if self.want_access_lines {
             self.log(line, exchange.received);
         }
     }

@@ -231,6 +231,19 @@ fn a_client_that_has_left_costs_nothing_more() {
 }
 
 #[test]
+fn a_request_that_its_worker_says_nothing_of_has_its_line_all_the_same() {
+    let mut w = World::with_worker(1);
+    w.core.want_access_lines = true;
+    w.get(0, 1, "/page");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.disconnect(0, 1);
+    w.end(W, 1, false, 1);
+    let lines = std::mem::take(w.core.access_lines());
+    let line = String::from_utf8(lines.concat()).unwrap();
+    assert!(line.contains("\"GET /page HTTP/1.1\" 200 "), "{line}");
+}
+
+#[test]
 fn a_front_end_that_comes_back_gets_nothing_of_its_old_life() {
     let mut w = World::with_worker(2);
     w.get(0, 1, "/old");

@@ -120,6 +120,35 @@ fn damaged_responses_hold_all_promises() {
     }
 }
 
+/// What a handler's sockets say: the greeting of libzmq, then frames.
+#[test]
+fn damaged_conversations_hold_all_promises() {
+    let mut greeting = [0; 64];
+    greeting[..12].copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01");
+    greeting[12..16].copy_from_slice(b"NULL");
+    let frames: [&[u8]; 7] = [
+        b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PULL",
+        b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB",
+        b"\x04\x0a\x04PING\0\x1eabc",
+        b"\x04\x0c\x09SUBSCRIBEme",
+        b"\0\x03abc",
+        b"\x02\0\0\0\0\0\0\0\x03abc",
+        b"\x04\x0b\x05ERROR\x04nope",
+    ];
+    let mut dice = Dice(0x6c75_7263_6865_7224);
+    for round in 0..6000 {
+        let mut data = if round % 2 == 0 { greeting.to_vec() } else { Vec::new() };
+        for _ in 0..=dice.below(4) {
+            data.extend_from_slice(frames[dice.below(7)]);
+        }
+        for _ in 0..dice.below(3) {
+            let other = frames[dice.below(7)];
+            dice.damage(&mut data, other);
+        }
+        bodies::zmtp(&data);
+    }
+}
+
 #[test]
 fn recordings_hold_all_promises() {
     for message in recordings("").values() {

@@ -113,6 +113,10 @@ class Lurcher:
         except AssertionError as error:
             raise AssertionError(f"{error}; it said:\n{self.err()}") from None
 
+    def wait_for_err_count(self, words: str, count: int, seconds: float = 10.0) -> None:
+        """Until it has said something so many times."""
+        wait_for(f"{words!r} {count} times", lambda: self.err().count(words) >= count, seconds)
+
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 

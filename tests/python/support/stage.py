@@ -10,6 +10,7 @@ from pathlib import Path
 
 from support.fake import FakeFrontEnd
 from support.front import FrontEnd, start_front_end
+from support.own import OwnFront
 from support.process import APPS, COMMAND, Lurcher
 
 
@@ -73,6 +74,12 @@ class Stage:
         lurcher = Lurcher(self.directory, words, {**recording, **(env or {})})
         self.lurchers.append(lurcher)
         return lurcher
+
+    def own_front(self, *options: str, path: str = "/", name: str = "f") -> OwnFront:
+        """Our own front end, ready."""
+        front = OwnFront(self.directory / name, options, path)
+        self.lurchers.append(front.process)
+        return front
 
     def command(self, *words: str, seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
         """Runs `lurcher` with a command, as an operator would beside the instances of this stage."""

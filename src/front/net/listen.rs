@@ -1,0 +1,100 @@
+//! Binds what is listened on, for clients and for handlers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
+use tokio::net::UnixListener;
+
+use super::stream::Listener;
+use crate::config::Bind;
+
+/// Connections that may wait to be accepted; the kernel has its own limit.
+const BACKLOG: u32 = 4096;
+
+/// Something that could not be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {at}: {error}")]
+pub(super) struct BindError {
+    at: String,
+    error: io::Error,
+}
+
+/// Binds an address. What is in the way of a Unix socket is removed if it is a socket that nobody listens on.
+pub(super) fn bind(at: &Bind) -> Result<Vec<Listener>, BindError> {
+    let bound = match at {
+        Bind::Tcp(address) => tcp(*address).map(|listener| vec![Listener::Tcp(listener)]),
+        Bind::Unix(path) => unix(path).map(|listener| vec![Listener::Unix(listener)]),
+        Bind::Systemd => systemd(),
+    };
+    bound.map_err(|error| BindError { at: at.to_string(), error })
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn unix(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+}
+
+/// Whether the file is a socket that no process listens on.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(|error| refused(&error))
+}
+
+/// The sockets that were handed over (`LISTEN_FDS`).
+fn systemd() -> io::Result<Vec<Listener>> {
+    let mut handed = listenfd::ListenFd::from_env();
+    let mut listeners = Vec::new();
+    for at in 0..handed.len() {
+        // It is one or the other; asking for the wrong kind leaves it where it is.
+        if let Ok(Some(listener)) = handed.take_tcp_listener(at) {
+            listener.set_nonblocking(true)?;
+            listeners.push(Listener::Tcp(TcpListener::from_std(listener)?));
+        } else if let Ok(Some(listener)) = handed.take_unix_listener(at) {
+            listener.set_nonblocking(true)?;
+            listeners.push(Listener::Unix(UnixListener::from_std(listener)?));
+        }
+    }
+    if listeners.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "systemd has handed over no socket"));
+    }
+    Ok(listeners)
+}
+
+/// The files of Unix sockets that go with the process.
+#[derive(Debug, Default)]
+pub(super) struct SocketFiles(Vec<PathBuf>);
+
+impl SocketFiles {
+    pub(super) fn add(&mut self, at: &Bind) {
+        if let Bind::Unix(path) = at {
+            self.0.push(path.clone());
+        }
+    }
+}
+
+impl Drop for SocketFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // Somebody may have tidied up before us.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

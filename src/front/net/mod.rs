@@ -1,0 +1,17 @@
+//! The sockets of the front end, and the tasks that hold them: one for each connection, all on one thread.
+
+mod client;
+mod conn;
+mod head;
+mod listen;
+mod peer;
+mod record;
+mod request;
+mod respond;
+mod run;
+mod shared;
+mod stream;
+mod upload;
+
+pub use run::run;
+pub(in crate::front) use stream::From;

@@ -1,0 +1,270 @@
+//! Gives a client its response: from the handler's bytes, or in the handler's place.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::client::Fate;
+use super::conn::Conn;
+use super::conn::Next;
+use super::request::Known;
+use super::upload::Upload;
+use crate::front::message;
+use crate::front::relay::Asked;
+use crate::front::relay::Step;
+use crate::http::framing::Version;
+use crate::http::page;
+use crate::http::page::Page;
+
+/// Bytes of pipelined requests that are read while a response is under way. What is beyond waits in the kernel.
+const PIPELINE_MAX: usize = 64 * 1024;
+
+/// What a client was answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    /// Status and bytes of the body; none if the client did not wait for an answer.
+    pub(super) told: Option<(u16, u64)>,
+    pub(super) next: Next,
+}
+
+/// How a response ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It is complete; whether the connection lives on.
+    Complete(bool),
+    /// The client gets an error in its place.
+    Error(u16),
+    /// Bytes of it have gone out already: the connection is cut after them.
+    Cut,
+    /// A handler wants the connection gone at once.
+    Dropped,
+    /// The client is gone.
+    Gone,
+}
+
+/// What has come, in short.
+#[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a message without content")]
+struct News {
+    step: Step,
+    came: bool,
+    cancel: bool,
+    close: bool,
+    late: bool,
+    fate: Option<Fate>,
+    alive: bool,
+    credits: u64,
+}
+
+impl Conn {
+    /// Waits for the response of a request that was handed in, and passes it on. Meanwhile it sends the rest of the body.
+    pub(super) async fn respond(
+        &mut self,
+        known: &Known<'_>,
+        mut upload: Option<Upload>,
+    ) -> Answer {
+        self.relay.restart(known.asked, true);
+        let mut end = self.run(known, upload.as_mut()).await;
+        let conn = self.client.id;
+        self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
+        let unread = upload.as_ref().is_some_and(|upload| !upload.is_done());
+        if let Some(upload) = upload {
+            upload.end(matches!(end, End::Complete(_)));
+        }
+        if matches!(end, End::Complete(_) | End::Cut) {
+            self.client.set_backlog(self.backlog());
+            if !self.flush().await {
+                end = End::Gone;
+            }
+        }
+        let told = self.relay.status().map(|status| (status, self.relay.body_bytes()));
+        match end {
+            End::Complete(keep) if unread || (!keep && !self.input.is_empty()) => {
+                Answer { told, next: Next::Linger }
+            }
+            End::Complete(keep) if keep && !self.eof => Answer { told, next: Next::Again },
+            End::Complete(keep) if keep && !self.input.is_empty() => {
+                Answer { told, next: Next::Again }
+            }
+            End::Complete(_) | End::Cut | End::Dropped | End::Gone => {
+                Answer { told, next: Next::Close }
+            }
+            End::Error(503) if !unread => self.busy(known.asked),
+            End::Error(status) => self.error(status),
+        }
+    }
+
+    async fn run(&mut self, known: &Known<'_>, mut upload: Option<&mut Upload>) -> End {
+        let shared = Rc::clone(&self.shared);
+        let clients = &shared.config.clients;
+        let mut done: Option<bool> = None;
+        let mut answered = false;
+        let written = self.written;
+        self.client.until(Some(Instant::now() + clients.response_timeout));
+        loop {
+            let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
+            let news = self.take_news(uploading || shared.stopping());
+            if news.came && !answered {
+                answered = true;
+                self.shared.with_core(|core| core.answered(self.client.id));
+            }
+            match news.step {
+                Step::More => {}
+                Step::Done { keep } => done = Some(keep),
+                Step::Broken(error) => {
+                    let id = self.client.id;
+                    shared.complain(|| {
+                        format!("connection {id}: a handler's response is broken: {error}")
+                    });
+                    shared.record.broken();
+                    return self.failed(502, written);
+                }
+            }
+            if news.close {
+                self.known_closed = true;
+                done = done.map(|_| false);
+            }
+            if news.cancel {
+                self.known_closed = true;
+                return End::Dropped;
+            }
+            let before = self.backlog();
+            let Ok(all) = self.write() else { return End::Gone };
+            self.client.set_backlog(self.backlog());
+            self.give_credits();
+            if let Some(keep) = done {
+                // The rest can be written without the handler.
+                return End::Complete(keep);
+            }
+            match news.fate {
+                Some(Fate::Lost) => return self.failed(502, written),
+                Some(Fate::NoPeer) => return self.failed(503, written),
+                None => {}
+            }
+            if let Some(upload) = upload.as_deref_mut() {
+                upload.grant(news.credits);
+                match self.feed(known, upload) {
+                    Ok(()) => {}
+                    Err(Some(refusal)) => return self.failed(refusal.status(), written),
+                    Err(None) => return End::Gone,
+                }
+            }
+            let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
+            if news.late {
+                if answered && all {
+                    // Nothing is late: the handler pauses in its response.
+                    self.client.until(None);
+                } else {
+                    let slow_body = uploading && upload.as_deref().is_some_and(Upload::wants);
+                    return self.failed(if slow_body { 408 } else { 504 }, written);
+                }
+            }
+            let now = Instant::now();
+            let moved = self.backlog() < before || news.came;
+            match (all, answered) {
+                (false, _) if moved => self.client.until(Some(now + clients.send_timeout)),
+                (true, true) => self.client.until(None),
+                (true, false) if news.alive => {
+                    self.client.until(Some(now + clients.response_timeout));
+                }
+                _ => {}
+            }
+            let wants = match upload.as_deref() {
+                Some(upload) if uploading => upload.wants(),
+                _ => self.input.len() < PIPELINE_MAX,
+            };
+            if wants && !self.eof {
+                let had = self.input.len();
+                if !self.read_on() || (self.eof && uploading) {
+                    return End::Gone;
+                }
+                if self.input.len() > had && uploading {
+                    if !answered {
+                        self.client.until(Some(now + clients.body_timeout));
+                    }
+                    continue;
+                }
+            }
+            self.wait(wants && !self.eof && self.input.len() < PIPELINE_MAX, !all).await;
+        }
+    }
+
+    /// Takes what has come, and puts it into `out` as the client gets it.
+    fn take_news(&mut self, may_not_keep: bool) -> News {
+        let Conn { client, relay, out, received, .. } = self;
+        client.look(|inbox| {
+            let came = !inbox.bytes.is_empty();
+            let mut step = Step::More;
+            if came {
+                if may_not_keep {
+                    relay.must_close();
+                }
+                *received += inbox.bytes.len() as u64;
+                step = relay.take(&inbox.bytes, out);
+                inbox.bytes.clear();
+                inbox.bytes.shrink_to(PIPELINE_MAX);
+            }
+            if inbox.close && step == Step::More {
+                step = relay.close();
+            }
+            News {
+                step,
+                came,
+                cancel: inbox.cancel,
+                close: inbox.close,
+                late: std::mem::take(&mut inbox.late),
+                fate: inbox.fate.take(),
+                alive: std::mem::take(&mut inbox.alive),
+                credits: std::mem::take(&mut inbox.credits),
+            }
+        })
+    }
+
+    /// What the client gets in place of a response that there will not be.
+    fn failed(&mut self, status: u16, before: u64) -> End {
+        if self.written > before {
+            return End::Cut;
+        }
+        self.out.clear();
+        self.sent = 0;
+        End::Error(status)
+    }
+
+    /// Tells the handler of bytes that the client has taken, once there are enough of them to be worth a message.
+    fn give_credits(&mut self) {
+        let window = self.shared.config.clients.client_window;
+        let free = self.received.saturating_sub(self.backlog() as u64);
+        if window == 0 || free < window / 4 {
+            return;
+        }
+        let conn = self.client.id;
+        let peer = self.shared.core.borrow().peer_of(conn);
+        if let Some(peer) = peer {
+            self.received -= free;
+            self.shared.tell(peer, conn, |frame, to| message::put_credits(frame, to, free));
+        }
+    }
+
+    /// Answers with an error in a handler's place, and ends the connection: what a handler may still send for it must not
+    /// be taken for the next response.
+    pub(super) fn error(&mut self, status: u16) -> Answer {
+        let page = Page { head_only: self.relay.asked().head, ..Page::default() };
+        let bytes = page::put(&mut self.out, status, page);
+        Answer { told: Some((status, bytes)), next: Next::Linger }
+    }
+
+    /// Answers that there is no handler with room. The connection may live on, for no handler has heard of the request.
+    pub(super) fn busy(&mut self, asked: Asked) -> Answer {
+        let keep = asked.keeps() && !self.shared.stopping() && !self.eof;
+        let page = Page {
+            head_only: asked.head,
+            keep,
+            version_10: asked.version == Version::Http10,
+            retry_after: Some(1),
+            note: None,
+        };
+        let bytes = page::put(&mut self.out, 503, page);
+        let written = self.write().is_ok_and(|all| all);
+        let next = if keep && written { Next::Again } else { Next::Linger };
+        Answer { told: Some((503, bytes)), next }
+    }
+}

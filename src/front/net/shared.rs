@@ -1,0 +1,349 @@
+//! What all tasks of the front end share. There is one thread, so nothing of it is locked, and no borrow lasts over an
+//! await.
+
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Instant;
+
+use super::client::Client;
+use super::client::Fate;
+use super::record::Record;
+use crate::config::Front;
+use crate::front::core::Core;
+use crate::front::core::Limits;
+use crate::front::core::PeerId;
+use crate::front::core::RouteId;
+use crate::front::fellows::Fellows;
+use crate::front::fellows::SubId;
+use crate::front::hash::Quick;
+use crate::front::message;
+use crate::front::message::Address;
+use crate::front::message::Form;
+use crate::proto::ConnId;
+use crate::proto::Reply;
+use crate::proto::tnetstring::Item;
+use crate::telemetry::Limited;
+
+/// Ids stay below this, so that handlers that take them for signed numbers see them right.
+const ID_MAX: u32 = i32::MAX.cast_unsigned();
+
+/// The state of the front end.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Front,
+    /// Our name in every message.
+    pub(crate) ident: String,
+    pub(crate) form: Form,
+    pub(crate) core: RefCell<Core>,
+    pub(crate) fellows: RefCell<Fellows>,
+    pub(crate) record: Record,
+    clients: RefCell<HashMap<u32, Rc<Client>, Quick>>,
+    writers: RefCell<HashMap<PeerId, Waker, Quick>>,
+    last_conn: Cell<u32>,
+    last_sub: Cell<u64>,
+    stopping: Cell<bool>,
+    noise: RefCell<Limited>,
+    scratch: RefCell<Vec<u8>>,
+    told: RefCell<Told>,
+}
+
+/// The last connections whose handlers were told that they are gone.
+#[derive(Debug, Default)]
+struct Told {
+    order: VecDeque<ConnId>,
+    set: HashSet<u32, Quick>,
+}
+
+impl Told {
+    /// How many are kept: a close that is under way when the disconnect goes out comes soon.
+    const MOST: usize = 4096;
+
+    fn add(&mut self, conn: ConnId) {
+        self.set.insert(conn.0);
+        self.order.push_back(conn);
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.set.remove(&oldest.0);
+        }
+    }
+
+    fn forget(&mut self, conn: ConnId) -> bool {
+        self.set.remove(&conn.0)
+    }
+}
+
+impl Shared {
+    /// Before anything is connected. `first_conn` is where ids begin, so that late replies for an earlier run miss.
+    pub(crate) fn new(
+        config: Front,
+        ident: String,
+        form: Form,
+        record: Record,
+        first_conn: u32,
+    ) -> Shared {
+        let handlers = &config.handlers;
+        let limits = Limits {
+            peer_window: handlers.peer_window,
+            queue_limit: handlers.queue_limit,
+            queue_timeout: handlers.queue_timeout,
+            retry: handlers.retry,
+        };
+        let core = Core::new(limits, handlers.routes.len());
+        Shared {
+            core: RefCell::new(core),
+            config,
+            ident,
+            form,
+            fellows: RefCell::default(),
+            record,
+            clients: RefCell::default(),
+            writers: RefCell::default(),
+            last_conn: Cell::new(first_conn % ID_MAX),
+            last_sub: Cell::new(0),
+            stopping: Cell::new(false),
+            noise: RefCell::new(Limited::new()),
+            scratch: RefCell::default(),
+            told: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn address(&self, conn: ConnId) -> Address<'_> {
+        Address { form: self.form, ident: &self.ident, conn }
+    }
+
+    /// A new client, with an id that no other has.
+    pub(crate) fn welcome(&self) -> Rc<Client> {
+        let mut clients = self.clients.borrow_mut();
+        let mut id = self.last_conn.get();
+        loop {
+            id = if id >= ID_MAX { 1 } else { id + 1 };
+            if !clients.contains_key(&id) {
+                break;
+            }
+        }
+        self.last_conn.set(id);
+        let client = Rc::new(Client::new(ConnId(id)));
+        clients.insert(id, Rc::clone(&client));
+        client
+    }
+
+    /// The connection of a client is closed.
+    pub(crate) fn farewell(&self, conn: ConnId) {
+        self.clients.borrow_mut().remove(&conn.0);
+    }
+
+    /// Tells the peer that had a connection's last request that it is gone.
+    pub(crate) fn tell_gone(&self, peer: PeerId, conn: ConnId) {
+        self.tell(peer, conn, message::put_disconnect);
+        self.told.borrow_mut().add(conn);
+    }
+
+    /// Connections of clients.
+    pub(crate) fn connections(&self) -> usize {
+        self.clients.borrow().len()
+    }
+
+    pub(crate) fn next_sub(&self) -> SubId {
+        self.last_sub.set(self.last_sub.get() + 1);
+        SubId(self.last_sub.get())
+    }
+
+    /// Whether the end has been asked for.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// From now on connections end when they are idle.
+    pub(crate) fn stop(&self) {
+        self.stopping.set(true);
+        for client in self.clients.borrow().values() {
+            client.news();
+        }
+    }
+
+    /// Cuts off all clients.
+    pub(crate) fn cut(&self) {
+        for client in self.clients.borrow().values() {
+            client.cancel();
+        }
+    }
+
+    /// Who writes to a peer is woken by this.
+    pub(crate) fn writer(&self, peer: PeerId, waker: &Waker) {
+        self.writers.borrow_mut().insert(peer, waker.clone());
+    }
+
+    pub(crate) fn no_writer(&self, peer: PeerId) {
+        self.writers.borrow_mut().remove(&peer);
+    }
+
+    /// Does something to the core, and wakes those who have to write because of it.
+    pub(crate) fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
+        let mut core = self.core.borrow_mut();
+        let result = act(&mut core);
+        let writers = self.writers.borrow();
+        core.woken(|peer| {
+            if let Some(waker) = writers.get(&peer) {
+                waker.wake_by_ref();
+            }
+        });
+        result
+    }
+
+    /// Tells a peer something about a connection.
+    pub(crate) fn tell(
+        &self,
+        peer: PeerId,
+        conn: ConnId,
+        put: impl FnOnce(&mut Vec<u8>, Address<'_>),
+    ) {
+        self.with_frame(|frame| {
+            put(frame, self.address(conn));
+            self.with_core(|core| core.tell(peer, conn, frame));
+        });
+    }
+
+    /// Lends an empty buffer.
+    pub(crate) fn with_frame<T>(&self, act: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let mut frame = self.scratch.take();
+        frame.clear();
+        let result = act(&mut frame);
+        frame.shrink_to(256 * 1024);
+        self.scratch.replace(frame);
+        result
+    }
+
+    /// A peer is dead: its clients are told. Gives how many requests are lost.
+    pub(crate) fn gone(&self, peer: PeerId) -> usize {
+        self.fellows.borrow_mut().forget(peer);
+        let lost = self.with_core(|core| core.gone(Instant::now(), peer));
+        let clients = self.clients.borrow();
+        for conn in &lost {
+            if let Some(client) = clients.get(&conn.0) {
+                client.end_with(Fate::Lost);
+            }
+        }
+        lost.len()
+    }
+
+    /// Looks what has taken too long.
+    pub(crate) fn tick(&self, now: Instant) {
+        let expired = self.with_core(|core| core.expired(now));
+        let clients = self.clients.borrow();
+        for conn in expired {
+            if let Some(client) = clients.get(&conn.0) {
+                client.end_with(Fate::NoPeer);
+            }
+        }
+        for client in clients.values() {
+            client.look_at_the_clock(now);
+        }
+        self.record.flush();
+    }
+
+    /// A message of a handler.
+    pub(crate) fn reply(&self, sub: SubId, message: &[u8]) {
+        let reply = match Reply::parse(message) {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.record.bad_reply();
+                self.complain(|| format!("a handler sent a message that is no reply: {error}"));
+                return;
+            }
+        };
+        // The subscription is by prefix; who publishes something else is not meant for us.
+        if !reply.sender.starts_with(self.ident.as_bytes()) {
+            return;
+        }
+        let ctl = if reply.extended { Ctl::read(reply.payload) } else { None };
+        if reply.extended && ctl.is_none() {
+            self.record.bad_reply();
+            self.complain(|| "a handler sent a control message that is none".to_owned());
+            return;
+        }
+        for conn in reply.targets {
+            let client = self.clients.borrow().get(&conn.0).cloned();
+            match (client, ctl) {
+                (Some(client), None) => {
+                    if !client.deliver(reply.payload, self.config.clients.reply_limit) {
+                        self.complain(|| {
+                            format!(
+                                "connection {conn} is cut: its replies are beyond --reply-limit"
+                            )
+                        });
+                    }
+                    if let Some(peer) = self.core.borrow().peer_of(conn) {
+                        self.fellows.borrow_mut().answered(peer, sub);
+                    }
+                }
+                (Some(client), Some(ctl)) => client.control(ctl),
+                (None, Some(Ctl { cancel: true, .. })) => {}
+                (None, ctl) => {
+                    self.unknown(sub, conn, ctl.is_none() && reply.payload.is_empty());
+                }
+            }
+        }
+    }
+
+    /// A reply was for nobody: its handler is told that the connection is gone (protocol section 4.8), unless it closes
+    /// what it knows to be gone.
+    fn unknown(&self, sub: SubId, conn: ConnId, closes: bool) {
+        if closes && self.told.borrow_mut().forget(conn) {
+            return;
+        }
+        let peer = self.fellows.borrow().puller_of(sub);
+        if let Some(peer) = peer {
+            self.tell(peer, conn, message::put_disconnect);
+        }
+    }
+
+    /// Logs what a stranger can cause, at most one line a second.
+    pub(crate) fn complain(&self, text: impl FnOnce() -> String) {
+        if let Some(held) = self.noise.borrow_mut().allow(Instant::now()) {
+            crate::telemetry::warn!("{}{held}", text());
+        }
+    }
+}
+
+/// What a control message asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ctl {
+    pub(crate) keep_alive: bool,
+    pub(crate) cancel: bool,
+    pub(crate) credits: u64,
+}
+
+impl Ctl {
+    /// Reads `["ctl", {…}]` (protocol section 7.1).
+    fn read(payload: &[u8]) -> Option<Ctl> {
+        let Item::List(items) = Item::parse(payload).ok()? else { return None };
+        let [Item::Bytes(b"ctl"), Item::Dict(pairs)] = items.as_slice() else { return None };
+        let mut ctl = Ctl::default();
+        for (key, value) in pairs {
+            match (*key, value) {
+                (b"keep-alive", _) => ctl.keep_alive = true,
+                (b"cancel", _) => ctl.cancel = true,
+                (b"credits", Item::Integer(bytes)) => {
+                    ctl.credits = u64::try_from(*bytes).unwrap_or(0);
+                }
+                _ => {}
+            }
+        }
+        Some(ctl)
+    }
+}
+
+impl Shared {
+    /// The route of a path: the longest with which it begins.
+    pub(crate) fn route(&self, path: &[u8]) -> Option<RouteId> {
+        let routes = self.config.handlers.routes.iter().enumerate();
+        let fits = routes.filter(|(_, route)| path.starts_with(route.path.as_bytes()));
+        fits.max_by_key(|(_, route)| route.path.len()).map(|(number, _)| RouteId(number))
+    }
+}

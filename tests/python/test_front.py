@@ -1,0 +1,423 @@
+"""Lurcher's own front end, end to end: its clients, its handlers, and how they come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from support.load import Load
+from support.own import Handler, Message, echo, wait_for_messages
+from support.rawhttp import Client, ClosedError, request
+from support.stage import Stage
+from support.waiting import wait_for
+
+HOST = b"Host: x\r\n"
+
+
+def exchange(port: int, data: bytes) -> bytes:
+    """All that comes back for these bytes, to the end of the connection."""
+    with Client(port) as client:
+        client.send(data)
+        return client.rest()
+
+
+def status_of(port: int, data: bytes) -> int:
+    answer = exchange(port, data)
+    assert answer.startswith(b"HTTP/1.1 "), answer[:100]
+    assert b"\r\nConnection: close\r\n" in answer
+    return int(answer.split()[1])
+
+
+def test_a_request_reaches_a_handler_and_its_response_the_client(
+    stage: Stage, protocol: str
+) -> None:
+    front = stage.own_front("--protocol", protocol)
+    with Handler(front, echo) as handler, Client(front.port) as client:
+        response = client.ask("POST", "/a%20b?c=d", [("X-A", "1"), ("x-a", "2")], b"body")
+        assert (response.status, response.body) == (200, b"/a%20b body")
+        assert client.get("/second").body == b"/second "
+        first, second = handler.messages
+        assert handler.topic == b"\x01" + first.ident
+        assert first.conn == second.conn
+        kept = dict(first.headers)
+        assert kept.pop("DOWNLOAD_CREDITS") == "1048576"
+        assert kept == {
+            "PATH": "/a%20b",
+            "host": "localhost",
+            "x-a": ["1", "2"],
+            "content-length": "4",
+            "x-forwarded-for": "127.0.0.1",
+            "METHOD": "POST",
+            "VERSION": "HTTP/1.1",
+            "URI": "/a%20b?c=d",
+            "QUERY": "c=d",
+            "PATTERN": "/",
+            "URL_SCHEME": "http",
+            "REMOTE_ADDR": "127.0.0.1",
+        }
+        client.close()
+        gone = wait_for_messages(handler, 3)[2]
+        assert gone.is_disconnect
+        assert gone.conn == first.conn
+
+
+def test_an_instance_serves_behind_it(stage: Stage, protocol: str) -> None:
+    front = stage.own_front("--protocol", protocol)
+    stage.lurcher(*front.options, "--workers", "2")
+    with Client(front.port) as client:
+        assert client.get("/number/7").body.endswith(b"7")
+        big = client.get("/big?mb=3")
+        assert len(big.body) == 3 << 20
+        head = client.ask("HEAD", "/number/7")
+        assert (head.status, head.body) == (200, b"")
+        client.send(request("GET", "/number/1") + request("GET", "/number/2"))
+        assert client.response("GET").body.endswith(b"1")
+        assert client.response("GET").body.endswith(b"2")
+        old = client.ask("GET", "/number/8", version="HTTP/1.0")
+        assert old.header("Connection") == "close"
+        client.assert_closed()
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\nHost: x\n\n", 400),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: y\rz\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X : y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: y\r\n folded\r\n\r\n", 400),
+        (b"GET /\xe9 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: +1\r\n\r\n", 400),
+        (
+            b"POST / HTTP/1.1\r\n"
+            + HOST
+            + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            400,
+        ),
+        (b"POST /only HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
+        (b"POST /only HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Expect: wonders\r\n\r\n", 417),
+        (b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 505),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"y" * 70_000, 414),
+        (b"CONNECT x:1 HTTP/1.1\r\n" + HOST + b"\r\n", 501),
+        (b"\x16\x03\x01\x02\x00", 400),
+        (b"GET /elsewhere HTTP/1.1\r\n" + HOST + b"\r\n", 404),
+    ],
+)
+def test_what_is_refused_has_its_status(stage: Stage, data: bytes, status: int) -> None:
+    front = stage.own_front(path="/only")
+    assert status_of(front.port, data) == status
+
+
+def test_without_a_handler_a_client_is_told_and_does_not_hang(stage: Stage) -> None:
+    front = stage.own_front("--queue-timeout", "300ms", "--queue-limit", "1")
+    with Client(front.port) as first, Client(front.port) as second:
+        began = time.monotonic()
+        first.send_request("GET", "/1")
+        wait_for("the queue to be full", lambda: second.get("/2").header("Retry-After"), 5)
+        response = first.response("GET")
+        assert (response.status, response.header("Retry-After")) == (503, "1")
+        assert 0.25 < time.monotonic() - began < 5
+        # Both connections live on: no handler has heard of them.
+        with Handler(front, echo):
+            assert first.get("/3").body == b"/3 "
+            assert second.get("/4").body == b"/4 "
+
+
+def test_pipelined_requests_are_passed_on_one_at_a_time(stage: Stage) -> None:
+    front = stage.own_front()
+    with Handler(front) as handler, Client(front.port) as client:
+        client.send(request("GET", "/1") + request("GET", "/2") + request("GET", "/3"))
+        for path in (b"/1", b"/2", b"/3"):
+            message = handler.receive()
+            assert message.path == path
+            assert not handler.puller.poll(50), "the next one came before the answer"
+            handler.ok(message, path)
+            assert client.response("GET").body == path
+
+
+def test_a_broken_response_is_a_502_and_never_part_of_the_next(stage: Stage) -> None:
+    front = stage.own_front()
+
+    def answer(handler: Handler, message: Message) -> None:
+        if message.path == b"/broken":
+            handler.send(message, b"HTTP/1.1 200 OK\nX: y\n\nhello")
+        elif message.path == b"/excess":
+            handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 ")
+        elif message.path == b"/short":
+            handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
+            time.sleep(0.1)
+            handler.send(message, b"")
+        elif message.path == b"/nothing":
+            handler.send(message, b"")
+        else:
+            echo(handler, message)
+
+    with Handler(front, answer):
+        for target in ("/broken", "/nothing"):
+            with Client(front.port) as client:
+                response = client.get(target)
+                assert (response.status, response.header("Connection")) == (502, "close")
+                client.assert_closed()
+        with Client(front.port) as client:
+            assert client.get("/excess").body == b"ok"
+            client.assert_closed()
+        # What has gone out cannot be taken back; the client sees that it is cut. Else it is told.
+        data = exchange(front.port, request("GET", "/short"))
+        assert data.endswith(b"\r\n\r\nok") or data.startswith(b"HTTP/1.1 502 ")
+
+
+def test_half_closed_and_old_clients_get_their_response(stage: Stage) -> None:
+    front = stage.own_front()
+    with Handler(front, echo):
+        with Client(front.port) as client:
+            client.send_request("GET", "/half")
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.response("GET").body == b"/half "
+            client.assert_closed()
+        data = exchange(front.port, b"GET /old HTTP/1.0\r\n\r\n")
+        assert data.endswith(b"\r\nConnection: close\r\n\r\n/old ")
+        with Client(front.port) as client:
+            client.send(b"GET http://other/abs HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.response("GET").body == b"/abs "
+            client.send(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.response("OPTIONS").status == 200
+
+
+def test_bodies_in_chunks_and_with_leave_arrive_whole(stage: Stage) -> None:
+    front = stage.own_front()
+    with Handler(front, echo) as handler, Client(front.port) as client:
+        head = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+        client.send(head + b"Expect: 100-continue\r\n\r\n")
+        assert client.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+        client.send(b"5\r\nhello\r\n1\r\n!\r\n0\r\nX: trailer\r\n\r\n")
+        assert client.response("POST").body == b"/c hello!"
+        headers = handler.messages[0].headers
+        assert headers["content-length"] == "6"
+        assert "transfer-encoding" not in headers
+
+
+def test_forged_fields_reach_no_handler(stage: Stage) -> None:
+    front = stage.own_front()
+    forged = [
+        ("X-Mongrel2-Upload-Start", "/etc/passwd"),
+        ("X-Mongrel2-Upload-Done", "/etc/passwd"),
+        ("X_Forwarded_For", "6.6.6.6"),
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-Proto", "https"),
+        ("Forwarded", "for=6.6.6.6"),
+        ("REMOTE-ADDR", "6.6.6.6"),
+        ("X-Latin", "caf\xe9"),
+    ]
+    with Handler(front, echo) as handler, Client(front.port) as client:
+        client.get("/", forged)
+        headers = handler.messages[0].headers
+        assert headers["x-forwarded-for"] == headers["REMOTE_ADDR"] == "127.0.0.1"
+        assert headers["x-latin"] == "caf\xe9"
+        names = {name for name in headers if name.islower()}
+        assert names == {"host", "x-forwarded-for", "remote-addr", "x-latin"}
+
+
+def test_a_large_body_goes_into_a_file_that_its_handler_removes(
+    stage: Stage, tmp_path: Path
+) -> None:
+    uploads = tmp_path / "up"
+    uploads.mkdir()
+    words = ["--upload", "files", "--upload-dir", str(uploads), "--inline-limit", "1K"]
+    front = stage.own_front(*words, "--max-body", "1M")
+    body = os.urandom(300_000)
+    with Handler(front) as handler, Client(front.port) as client:
+        for chunked in (False, True):
+            if chunked:
+                head = b"POST /u HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                client.send(head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+            else:
+                client.send_request("POST", "/u", body=body)
+            start, done = handler.receive(), handler.receive()
+            assert "x-mongrel2-upload-done" not in start.headers
+            name = start.headers["x-mongrel2-upload-start"]
+            assert done.headers["x-mongrel2-upload-done"] == name
+            path = Path(name)
+            assert path.parent == uploads
+            assert path.read_bytes() == body
+            path.unlink()
+            handler.ok(done, b"ok")
+            assert client.response("POST").body == b"ok"
+        # Whoever goes away half-way leaves nothing.
+        with Client(front.port) as other:
+            other.send(b"POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + b"x" * 2000)
+            assert handler.receive().headers["x-mongrel2-upload-start"]
+            assert len(list(uploads.iterdir())) == 1
+        assert handler.receive().is_disconnect
+        wait_for("the file to be removed", lambda: not list(uploads.iterdir()))
+        assert status_of(front.port, request("POST", "/u", [("Content-Length", "1048577")])) == 413
+
+
+def test_a_large_body_comes_in_parts_as_the_handler_asks(stage: Stage) -> None:
+    front = stage.own_front("--upload", "stream", "--inline-limit", "1K")
+    body = os.urandom(200_000)
+    with Handler(front) as handler, Client(front.port) as client:
+        client.send_request("POST", "/u", body=body)
+        first = handler.receive()
+        assert first.headers["UPLOAD_STREAM"] == "0"
+        assert len(first.body) <= 1024
+        assert not handler.puller.poll(50), "a part came before it was asked for"
+        got = first.body
+        while True:
+            handler.send(first, b"28:3:ctl,18:7:credits,5:30000#}]", extended=True)
+            part = handler.receive()
+            assert part.headers["UPLOAD_STREAM"] == str(len(got))
+            got += part.body
+            if part.headers.get("UPLOAD_STREAM_DONE") == "1":
+                break
+        assert got == body
+        handler.ok(first, b"ok")
+        assert client.response("POST").body == b"ok"
+
+
+def test_credits_come_as_a_client_reads_and_a_flood_cuts_it_off(stage: Stage) -> None:
+    front = stage.own_front("--client-window", "100K", "--reply-limit", "2M")
+    with Handler(front) as handler, Client(front.port, receive_buffer=4096) as client:
+        client.send_request("GET", "/")
+        message = handler.receive()
+        assert message.headers["DOWNLOAD_CREDITS"] == "102400"
+        handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        sent, free, asked = 0, 102_400, 0
+        received = b""
+        while sent < 1_000_000:
+            while free >= 20_000 and sent < 1_000_000:
+                handler.send(message, b"x" * 20_000)
+                sent, free = sent + 20_000, free - 20_000
+            while len(received) < sent - 50_000:
+                received += client.socket.recv(65_536)
+            if sent < 1_000_000:
+                event = handler.receive()
+                free += int(event.headers["DOWNLOAD_CREDITS"])
+                asked += 1
+        assert 5 < asked < 60
+    with Handler(front) as handler, Client(front.port, receive_buffer=4096) as client:
+        client.send_request("GET", "/")
+        message = handler.receive()
+        while message.path == b"@*":
+            message = handler.receive()
+        handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 99000000\r\n\r\n")
+        for _ in range(20):
+            handler.send(message, b"x" * 500_000)
+        with pytest.raises(ClosedError):
+            client.exactly(99_000_000)
+
+
+def test_a_dead_handler_costs_what_it_had_and_at_once(stage: Stage) -> None:
+    front = stage.own_front()
+    lurcher = stage.lurcher(*front.options, "--threads", "1")
+    with Client(front.port) as busy, Client(front.port) as idle:
+        assert idle.get("/number/1").status == 200
+        busy.send_request("GET", "/number/2?ms=60000")
+        wait_for("the request to begin", lambda: any("begun 2 " in x for x in stage.record()))
+        began = time.monotonic()
+        for pid in lurcher.processes():
+            os.kill(pid, signal.SIGKILL)
+        response = busy.response("GET")
+        assert response.status == 502
+        assert time.monotonic() - began < 3
+        lurcher.wait_exit()
+        stage.lurchers.remove(lurcher)
+        stage.lurcher(*front.options)
+        assert idle.get("/number/3").body.endswith(b"3")
+
+
+def test_what_may_be_repeated_is_repeated_once(stage: Stage) -> None:
+    front = stage.own_front("--retry", "idempotent")
+    first = Handler(front)
+    with Client(front.port) as get, Client(front.port) as post:
+        get.send_request("GET", "/get")
+        post.send_request("POST", "/post", body=b"x")
+        assert {first.receive().path, first.receive().path} == {b"/get", b"/post"}
+        first.close()
+        assert post.response("POST").status == 502
+        with Handler(front, echo):
+            assert get.response("GET").body == b"/get "
+
+
+def test_an_instance_that_leaves_loses_nothing(stage: Stage) -> None:
+    front = stage.own_front()
+    stage.lurcher(*front.options)
+    front.wait_for_handlers(1)
+    load = Load(front.port, clients=16).start()
+    try:
+        for count in range(2, 5):
+            other = stage.lurcher(*front.options)
+            front.wait_for_handlers(count)
+            load.wait_for_more(200)
+            assert other.stop() == 0
+    finally:
+        outcomes = load.stop()
+    assert {outcome.what for outcome in outcomes} == {"ok"}
+    assert len(outcomes) > 600
+
+
+def test_it_stops_when_all_is_answered(stage: Stage) -> None:
+    front = stage.own_front()
+    with Handler(front) as handler, Client(front.port) as busy, Client(front.port) as idle:
+        idle.send_request("GET", "/1")
+        handler.ok(handler.receive(), b"1")
+        assert idle.response("GET").status == 200
+        busy.send_request("GET", "/2")
+        message = handler.receive()
+        front.process.send_signal(signal.SIGTERM)
+        idle.assert_closed()
+        with pytest.raises(ConnectionRefusedError):
+            Client(front.port)
+        handler.ok(message, b"2")
+        response = busy.response("GET")
+        assert (response.body, response.header("Connection")) == (b"2", "close")
+        assert front.process.wait_exit() == 0
+
+
+def test_slow_heads_and_idle_connections_end_in_time(stage: Stage) -> None:
+    front = stage.own_front("--head-timeout", "300ms", "--idle-timeout", "300ms")
+    with Handler(front, echo):
+        with Client(front.port) as slow:
+            slow.send(b"GET / HTTP/1.1\r\nHo")
+            assert slow.response("GET").status == 408
+        with Client(front.port) as idle:
+            assert idle.get("/").status == 200
+            idle.assert_closed()
+
+
+def test_late_answers_are_504_and_reach_nobody(stage: Stage) -> None:
+    front = stage.own_front("--response-timeout", "300ms")
+    with Handler(front) as handler, Client(front.port) as client:
+        client.send_request("GET", "/")
+        message = handler.receive()
+        assert client.response("GET").status == 504
+        client.assert_closed()
+        assert handler.receive().is_disconnect
+        handler.ok(message, b"late")
+        assert handler.receive().is_disconnect
+
+
+def test_unix_sockets_and_the_access_log(stage: Stage, tmp_path: Path) -> None:
+    path = tmp_path / "http"
+    log = tmp_path / "access.log"
+    front = stage.own_front("--bind", f"unix:{path}", "--access-log", str(log))
+    with Handler(front, echo), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        client.sendall(b"GET /x HTTP/1.0\r\nUser-Agent: me\r\n\r\n")
+        data = b""
+        while piece := client.recv(4096):
+            data += piece
+        assert data.endswith(b"/x ")
+    line = wait_for("the access line", lambda: log.read_text() if log.exists() else "", 5)
+    assert '"GET /x HTTP/1.0" 200 3 "-" "me"' in line
+    front.process.stop()
+    assert not path.exists()
