@@ -5,7 +5,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, final
 
+from typing_extensions import Buffer
+
 __all__ = [
+    "Body",
     "ClientGone",
     "ErrorLog",
     "FileWrapper",
@@ -101,6 +104,30 @@ class FileWrapper:
     def __next__(self) -> bytes: ...
     def close(self) -> None:
         """Close the file, once, if it can be closed."""
+
+@final
+class Body:
+    """wsgi.input of a body that comes while it is read."""
+
+    def read(self, size: int | None = None, /) -> bytes:
+        """Read that many bytes, less only at the end of the body; without a size, all that is left."""
+    def read1(self, size: int | None = None, /) -> bytes:
+        """Read what is there, at most that many bytes."""
+    def readinto(self, buffer: Buffer) -> int:
+        """Fill a buffer with what is there; give the number of bytes."""
+    def readline(self, size: int | None = None, /) -> bytes:
+        """Read a line with its end, at most that many bytes."""
+    def readlines(self, hint: int | None = None, /) -> list[bytes]:
+        """Read lines until they have at least that many bytes."""
+    def __iter__(self) -> Body: ...
+    def __next__(self) -> bytes: ...
+    def close(self) -> None:
+        """End reading. What has not been read is thrown away."""
+    @property
+    def closed(self) -> bool: ...
+    def readable(self) -> bool: ...
+    def writable(self) -> bool: ...
+    def seekable(self) -> bool: ...
 
 def main(args: list[str], executable: str, flags: list[str]) -> int:
     """Run a command line. Give the exit code."""

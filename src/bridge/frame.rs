@@ -3,9 +3,9 @@
 //! Layout, all numbers little-endian: payload length `u32`, kind `u8`, flags `u8`, zero `u16`, ticket `u64`.
 //! This file turns bytes into frames and back. It opens no socket and knows no meaning beyond the layout.
 //!
-//! From instance to worker: [`Kind::Setup`] once and first, then [`Kind::Request`], [`Kind::Gone`], [`Kind::Ack`],
+//! From instance to worker: [`Kind::Setup`] once and first, then [`Kind::Request`], [`Kind::Gone`], [`Kind::Ack`], [`Kind::BodyPart`],
 //! [`Kind::Recall`], and [`Kind::Drain`] once and last. From worker to instance: [`Kind::Ready`] or
-//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`]. At any time after the
+//! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::BodyWant`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`]. At any time after the
 //! setup: [`Kind::TimedOut`], [`Kind::AskStacks`] with [`Kind::Stacks`], [`Kind::Ping`] with [`Kind::Pong`].
 
 use std::fmt;
@@ -28,6 +28,9 @@ pub const MAX_FROM_INSTANCE: usize = i32::MAX as usize;
 
 /// Flag of a [`Kind::Data`] frame: more bytes of the same application block follow at once.
 pub const FLAG_MORE: u8 = 1;
+
+/// Flag of a [`Kind::BodyPart`] frame: the body ends with it.
+pub const FLAG_LAST: u8 = 1;
 
 /// Flag of a [`Kind::Pong`] frame: the interpreter has answered, not only the reader.
 pub const FLAG_PYTHON: u8 = 1;
@@ -59,6 +62,10 @@ pub enum Kind {
     Recall = 5,
     /// Instance to worker, last: no more requests come; finish what is there and end.
     Drain = 6,
+    /// Instance to worker: more of a streamed body ([`FLAG_LAST`]: and no more).
+    BodyPart = 25,
+    /// Worker to instance: the application has taken `u64` more bytes of its streamed body, and wants more.
+    BodyWant = 26,
     /// Worker to instance: the application is loaded, slots wait.
     Ready = 16,
     /// Worker to instance: the application did not load; the payload is the traceback (UTF-8). The worker then ends.
@@ -93,6 +100,8 @@ impl Kind {
             4 => Kind::Ack,
             5 => Kind::Recall,
             6 => Kind::Drain,
+            25 => Kind::BodyPart,
+            26 => Kind::BodyWant,
             16 => Kind::Ready,
             17 => Kind::LoadFailed,
             18 => Kind::Data,

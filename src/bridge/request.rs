@@ -9,6 +9,10 @@ use super::frame::Ticket;
 /// length of the path (`u16`) and the path.
 const FLAG_FILE: u8 = 1;
 
+/// Flag of a [`Kind::Request`] frame: the message has the first bytes of the body, the rest comes in
+/// [`Kind::BodyPart`] frames.
+const FLAG_STREAM: u8 = 2;
+
 /// Names one file of this machine, whatever its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
@@ -23,6 +27,8 @@ pub struct FileId {
 pub enum Body<'a> {
     /// In the message.
     Message,
+    /// Begun in the message, and to be continued.
+    Stream,
     /// In the file at this path, if it is this file.
     File(&'a [u8], FileId),
 }
@@ -30,7 +36,8 @@ pub enum Body<'a> {
 /// Appends a [`Kind::Request`] frame.
 pub fn put(out: &mut Vec<u8>, ticket: Ticket, body: Body<'_>, message: &[u8]) {
     let Body::File(path, id) = body else {
-        frame::put(out, Kind::Request, 0, ticket, message);
+        let flags = if body == Body::Stream { FLAG_STREAM } else { 0 };
+        frame::put(out, Kind::Request, flags, ticket, message);
         return;
     };
     // A path is shorter than 4096 bytes (PATH_MAX); a longer one could not have been looked at.
@@ -48,7 +55,8 @@ pub fn put(out: &mut Vec<u8>, ticket: Ticket, body: Body<'_>, message: &[u8]) {
 /// What a [`Kind::Request`] frame carries: the place of the body, and the message. None if it is torn.
 pub fn read<'a>(frame: &Frame<'a>) -> Option<(Body<'a>, &'a [u8])> {
     if frame.flags & FLAG_FILE == 0 {
-        return Some((Body::Message, frame.payload));
+        let stream = frame.flags & FLAG_STREAM != 0;
+        return Some((if stream { Body::Stream } else { Body::Message }, frame.payload));
     }
     let (device, rest) = frame.payload.split_first_chunk()?;
     let (inode, rest) = rest.split_first_chunk()?;
@@ -66,7 +74,7 @@ mod tests {
     #[test]
     fn a_request_may_have_a_file() {
         let id = FileId { device: 7, inode: u64::MAX };
-        let bodies = [Body::Message, Body::File(b"/a file", id)];
+        let bodies = [Body::Message, Body::Stream, Body::File(b"/a file", id)];
         let mut bytes = Vec::new();
         for body in bodies {
             put(&mut bytes, Ticket(1), body, b"message");

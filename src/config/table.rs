@@ -38,6 +38,8 @@ pub enum Key {
     MaxBody,
     UploadTrust,
     UploadDir,
+    UploadWindow,
+    UploadTimeout,
     ResponseMemory,
     ResponseSpool,
     ResponseSpoolTotal,

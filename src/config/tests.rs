@@ -127,6 +127,8 @@ fn defaults_hold_when_only_the_needed_is_given() {
             max_body: Some(1 << 30),
             upload_trust: UploadTrust::Instance,
             upload_dir: None,
+            upload_window: 1 << 20,
+            upload_timeout: Some(Duration::from_secs(60)),
         },
         delivery: Delivery {
             response_memory: 256 << 10,

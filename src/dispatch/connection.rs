@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
+use super::inflow::Inflow;
 use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::refuse::Refusal;
@@ -35,6 +36,8 @@ pub(crate) struct Waiting {
     pub(crate) since: Option<Instant>,
     /// The file that is its body.
     pub(crate) upload: Option<Upload>,
+    /// Whether its body is streamed; then it is [`Connection::inflow`].
+    pub(crate) streamed: bool,
     /// Answer it with this instead of letting a worker run it.
     pub(crate) refuse: Option<Refusal>,
 }
@@ -47,7 +50,7 @@ impl Waiting {
         upload: Option<Upload>,
         refuse: Option<Refusal>,
     ) -> Waiting {
-        Waiting { message, received: now, since: None, upload, refuse }
+        Waiting { message, received: now, since: None, upload, streamed: false, refuse }
     }
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) line: VecDeque<Waiting>,
     /// The file that a body of it is being written to.
     pub(crate) uploading: Option<Upload>,
+    /// The streamed body of its last request, until all of it has come.
+    pub(crate) inflow: Option<Inflow>,
     /// The exchange at work.
     pub(crate) active: Option<Ticket>,
     /// Whether it stands in the dispatcher's queue.
@@ -101,6 +106,7 @@ impl Connection {
             sender,
             line: VecDeque::new(),
             uploading: None,
+            inflow: None,
             active: None,
             queued: false,
             out: Outgoing::default(),
@@ -234,6 +240,7 @@ impl Connection {
             && self.out.is_empty()
             && self.credits.is_none()
             && self.uploading.is_none()
+            && self.inflow.is_none()
             && !self.closing
     }
 }

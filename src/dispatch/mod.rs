@@ -8,6 +8,7 @@ mod choice;
 mod connection;
 pub mod core;
 pub mod histogram;
+mod inflow;
 mod messages;
 mod outgoing;
 mod pace;

@@ -139,6 +139,9 @@ fn receive(
             let (end, line) = EndInfo::parse(frame.payload)?;
             core.ended(id, frame.ticket, &end, line, now);
         }
+        Kind::BodyWant => {
+            core.body_wanted(id, frame.ticket, frame.number().unwrap_or(0), now);
+        }
         Kind::Recalled => core.recalled(id, frame.ticket),
         Kind::Ready => {
             core.worker_ready(id);

@@ -251,7 +251,10 @@ impl Body {
                         telemetry::warn!("front end at {send} is gone; waiting for it");
                         self.core.link_lost(index);
                     }
-                    LinkEvent::Left => telemetry::info!("left the front end at {recv}"),
+                    LinkEvent::Left => {
+                        telemetry::info!("left the front end at {recv}");
+                        self.core.link_left(index);
+                    }
                 }
             }
             for _ in 0..MESSAGES {

@@ -1,7 +1,9 @@
 //! What a message from a front end is, and so what becomes of it. Pure; parses no more than it must.
 
+use super::core::Part;
 use super::refuse::Refusal;
 use super::upload;
+use crate::http::head::decimal;
 use crate::proto::control::Event;
 use crate::proto::error::ParseError;
 use crate::proto::ident::ConnId;
@@ -30,6 +32,8 @@ pub(crate) enum Sorted {
         spoilt: Option<Vec<u8>>,
         /// Bytes of the body that the message has.
         inline: usize,
+        /// The rest of the body is to be streamed.
+        stream: Option<Stream>,
     },
     /// A body begins to be written to this file; its request follows when it is complete.
     Upload {
@@ -42,10 +46,28 @@ pub(crate) enum Sorted {
         /// How long the body is going to be; unknown if it comes in chunks.
         announced: Option<u64>,
     },
+    /// A part of a streamed body; its bytes are the last `bytes` of the message but one.
+    Part {
+        /// Whom a reply must name.
+        sender: SenderUuid,
+        /// Whose body it is.
+        conn: ConnId,
+        /// Which part.
+        part: Part,
+        /// How many bytes it has.
+        bytes: usize,
+    },
     /// News of a connection. Never answered: a reply to a disconnect begets another disconnect, endlessly.
     Event(ConnId, Event),
     /// Nothing to do: a part of something that was refused when it began.
     Ignored,
+}
+
+/// How a streamed body begins.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// How long it is going to be; unknown if it comes in chunks.
+    pub(crate) announced: Option<u64>,
 }
 
 /// A message that cannot be used.
@@ -78,6 +100,7 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
             file: None,
             spoilt: None,
             inline: envelope.body.len(),
+            stream: None,
         });
     }
     let headers = envelope.headers()?;
@@ -85,7 +108,7 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         .own("DOWNLOAD_CREDITS")
         .and_then(|text| std::str::from_utf8(text).ok())
         .and_then(|text| text.parse().ok());
-    let (mut file, mut spoilt) = (None, None);
+    let (mut file, mut spoilt, mut stream) = (None, None, None);
     let refuse = match request::classify(&envelope, &headers) {
         Message::Http => None,
         Message::Event(event) => return Ok(Sorted::Event(conn, event)),
@@ -104,12 +127,30 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
                 Some(Refusal::Page(400))
             }
         },
-        // Bodies in pieces: answering now ends the upload (protocol section 6.4).
-        Message::StreamFirst => Some(Refusal::Page(413)),
+        Message::StreamFirst => {
+            if headers.own("UPLOAD_STREAM_DONE").is_none() {
+                stream = Some(Stream { announced: upload::announced(&headers) });
+            }
+            None
+        }
+        Message::StreamPart => {
+            let offset = headers.own("UPLOAD_STREAM").and_then(decimal).unwrap_or(u64::MAX);
+            let part = Part { offset, last: headers.own("UPLOAD_STREAM_DONE").is_some() };
+            return Ok(Sorted::Part { sender, conn, part, bytes: envelope.body.len() });
+        }
         Message::WebSocketHandshake => Some(Refusal::WebSocket),
         Message::JsonSocket => Some(Refusal::JsonSocket),
         Message::XmlSocket => Some(Refusal::XmlSocket),
-        Message::StreamPart | Message::WebSocketFrame => return Ok(Sorted::Ignored),
+        Message::WebSocketFrame => return Ok(Sorted::Ignored),
     };
-    Ok(Sorted::Request { sender, conn, refuse, credits, file, spoilt, inline: envelope.body.len() })
+    Ok(Sorted::Request {
+        sender,
+        conn,
+        refuse,
+        credits,
+        file,
+        spoilt,
+        inline: envelope.body.len(),
+        stream,
+    })
 }

@@ -17,6 +17,7 @@ use crate::wsgi::names::Name;
 use crate::wsgi::request::Request;
 use crate::wsgi::request::Spelled;
 
+use super::body::Body;
 use super::errors::ErrorLog;
 use super::file_wrapper::FileWrapper;
 use super::text::latin1;
@@ -30,7 +31,7 @@ const LONGEST_KEPT: usize = 256;
 /// What an application gets for one request, and what of it must end with the request.
 pub(super) struct Lent<'py> {
     pub(super) environ: Bound<'py, PyDict>,
-    /// An `io.BytesIO`.
+    /// An `io.BytesIO`, a buffered file, or a [`Body`].
     pub(super) input: Bound<'py, PyAny>,
     pub(super) errors: Bound<'py, ErrorLog>,
 }
@@ -77,15 +78,16 @@ impl Environs {
         input: Input,
     ) -> PyResult<Lent<'py>> {
         let environ = self.base.bind(py).copy()?;
-        let input = if let Input::File(file) = input {
+        let input = match input {
             // Buffered, and it ends where the body does. The instance removes it.
-            self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))?
-        } else if request.body.is_empty() {
-            self.bytes_io.bind(py).call0()?
-        } else {
-            // A body that is there twice is there once too often: ours goes.
-            let body = PyBytes::new(py, &std::mem::take(&mut request.body));
-            self.bytes_io.bind(py).call1((body,))?
+            Input::File(file) => self.open_file.bind(py).call1((file.into_raw_fd(), "rb"))?,
+            Input::Stream(inflow) => Bound::new(py, Body::new(inflow))?.into_any(),
+            Input::Message if request.body.is_empty() => self.bytes_io.bind(py).call0()?,
+            Input::Message => {
+                // A body that is there twice is there once too often: ours goes.
+                let body = PyBytes::new(py, &std::mem::take(&mut request.body));
+                self.bytes_io.bind(py).call1((body,))?
+            }
         };
         environ.set_item(intern!(py, "wsgi.input"), &input)?;
         let errors = Bound::new(py, ErrorLog::default())?;

@@ -7,6 +7,7 @@
 //! them.
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 
+mod body;
 mod call;
 mod environ;
 mod errors;
@@ -79,5 +80,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<start::Write>()?;
     module.add_class::<errors::ErrorLog>()?;
     module.add_class::<file_wrapper::FileWrapper>()?;
+    module.add_class::<body::Body>()?;
     module.add_function(wrap_pyfunction!(main, module)?)
 }

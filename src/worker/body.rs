@@ -7,10 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::fcntl::OFlag;
 
 use crate::bridge::FileId;
+
+use super::Inflow;
 
 /// Where a slot finds the body of its request.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub enum Input {
     Message,
     /// In this file, which ends where the body does.
     File(File),
+    /// It comes while it is read.
+    Stream(Arc<Inflow>),
 }
 
 /// Opens the file of a body, and tells its length. What is found at the path must be the file that the instance has looked

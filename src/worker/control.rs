@@ -1,6 +1,7 @@
 //! What the reader and a slot must agree on about one request: who has it, whether its client is still there, and how
 //! many response bytes may be on their way.
 
+use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -10,6 +11,8 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering;
 
 use crate::bridge::frame::WINDOW;
+
+use super::Inflow;
 
 const WAITING: u8 = 0;
 const BEGUN: u8 = 1;
@@ -21,11 +24,23 @@ const DONE: u8 = 3;
 pub struct Control {
     state: AtomicU8,
     gone: AtomicBool,
+    /// The body, if it is streamed.
+    inflow: Option<Arc<Inflow>>,
     acked: Mutex<u64>,
     change: Condvar,
 }
 
 impl Control {
+    /// Of a request with a streamed body.
+    pub(super) fn with(inflow: Arc<Inflow>) -> Control {
+        Control { inflow: Some(inflow), ..Control::default() }
+    }
+
+    /// The body, if it is streamed.
+    pub(super) fn inflow(&self) -> Option<&Inflow> {
+        self.inflow.as_deref()
+    }
+
     /// A slot takes the request. False if it was recalled before.
     pub fn claim(&self) -> bool {
         self.step(WAITING, BEGUN)
@@ -56,6 +71,9 @@ impl Control {
         self.gone.store(true, Ordering::Release);
         drop(guard);
         self.change.notify_all();
+        if let Some(inflow) = &self.inflow {
+            inflow.leave();
+        }
     }
 
     /// Whether it has.

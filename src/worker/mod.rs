@@ -11,6 +11,7 @@
 mod body;
 mod control;
 mod flusher;
+mod inflow;
 mod out;
 mod outbox;
 mod reader;
@@ -38,6 +39,7 @@ use crossbeam_channel::TryRecvError;
 pub use crate::bridge::Ticket;
 pub use body::Input;
 pub use control::Control;
+pub use inflow::Inflow;
 pub use out::Out;
 pub use outbox::Outbox;
 pub use start::OpenError;

@@ -21,12 +21,14 @@ use crate::bridge::Inbox;
 use crate::bridge::Kind;
 use crate::bridge::Ticket;
 use crate::bridge::frame;
+use crate::bridge::frame::FLAG_LAST;
 use crate::bridge::request;
 use crate::http::head::decimal;
 use crate::proto::Envelope;
 use crate::telemetry::Escaped;
 use crate::telemetry::Limited;
 use crate::wsgi::environ;
+use crate::wsgi::environ::Came;
 use crate::wsgi::environ::Rules;
 use crate::wsgi::names::Name;
 use crate::wsgi::refusal::Refused;
@@ -35,6 +37,7 @@ use crate::wsgi::request::Request;
 
 use super::Ask;
 use super::Control;
+use super::Inflow;
 use super::Input;
 use super::Item;
 use super::Shared;
@@ -96,6 +99,14 @@ impl Reader {
                     let bytes = frame.number().unwrap_or(0);
                     self.with(frame.ticket, |control| control.ack(bytes));
                 }
+                Kind::BodyPart => {
+                    let last = frame.flags & FLAG_LAST != 0;
+                    self.with(frame.ticket, |control| {
+                        if let Some(inflow) = control.inflow() {
+                            inflow.push(frame.payload, last);
+                        }
+                    });
+                }
                 Kind::Recall => self.recall(frame.ticket),
                 Kind::Drain => self.queue = None,
                 Kind::TimedOut => {
@@ -138,11 +149,14 @@ impl Reader {
         let ticket = frame.ticket;
         // Without its message it is refused as any malformed one.
         let (body, message) = request::read(&frame).unwrap_or((Body::Message, b""));
-        let (work, input) = match self.prepare(message, body) {
+        let (work, input) = match self.prepare(ticket, message, body) {
             Ok((request, input)) => (Ok(request), input),
             Err(refused) => (Err(refused), Input::Message),
         };
-        let control = Arc::new(Control::default());
+        let control = Arc::new(match &input {
+            Input::Stream(inflow) => Control::with(Arc::clone(inflow)),
+            _ => Control::default(),
+        });
         if self.controls.len() >= self.sweep_at {
             self.controls.retain(|_, control| !control.is_past());
             self.sweep_at = Self::SWEEP.max(2 * self.controls.len());
@@ -161,23 +175,29 @@ impl Reader {
 
     fn prepare(
         &mut self,
+        ticket: Ticket,
         message: &[u8],
         body: Body<'_>,
     ) -> Result<(Box<Request>, Input), Box<Refused>> {
-        let file = match body {
-            Body::Message => None,
+        let (file, came) = match body {
+            Body::Message => (None, Came::Message),
+            Body::Stream => (None, Came::Stream),
             Body::File(path, id) => match body::open(path, id) {
-                Ok(found) => Some(found),
+                Ok((file, size)) => (Some((file, size)), Came::File(size)),
                 Err(error) => return Err(self.unreadable(path, &error)),
             },
         };
-        let size = file.as_ref().map(|(_, size)| *size);
         let work = match Envelope::parse(message) {
-            Ok(envelope) => environ::prepare(&envelope, &self.rules, size).map(Box::new),
+            Ok(envelope) => environ::prepare(&envelope, &self.rules, came).map(Box::new),
             Err(error) => Err(Box::new(Refused::unread(Why::Message(error)))),
         };
         self.tell(&work);
-        let request = work?;
+        let mut request = work?;
+        if body == Body::Stream {
+            let first = std::mem::take(&mut request.body);
+            let inflow = Inflow::new(Arc::clone(&self.shared.outbox), ticket, first);
+            return Ok((request, Input::Stream(Arc::new(inflow))));
+        }
         let Some((file, size)) = file else { return Ok((request, Input::Message)) };
         let length = request.get(Name::ContentLength).and_then(decimal).unwrap_or(size);
         match (body::cut(&file, size, length), body) {

@@ -47,21 +47,32 @@ pub struct Rules {
     pub underscore: Underscore,
 }
 
+/// Where the body of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// In the message.
+    Message,
+    /// In a file of so many bytes.
+    File(u64),
+    /// Begun in the message; the rest comes later.
+    Stream,
+}
+
 /// Makes a request of a message.
 ///
 /// # Errors
 /// What could be understood comes back with the reason, for the access log and for a `HEAD` that must get no body.
 ///
-/// `file` is the size of the file that is the body, where the front end has put it into one.
+/// `came` says where the body is.
 pub fn prepare(
     envelope: &Envelope<'_>,
     rules: &Rules,
-    file: Option<u64>,
+    came: Came,
 ) -> Result<Request, Box<Refused>> {
     let mut request = Request::new(1024);
     match envelope.headers().map_err(Why::from).and_then(|headers| {
         let found = Found::look(&headers, &mut request)?;
-        fill(&mut request, envelope, &headers, &found, rules, file)
+        fill(&mut request, envelope, &headers, &found, rules, came)
     }) {
         Ok(()) => Ok(request),
         Err(why) => Err(Box::new(Refused { why, request })),
@@ -143,7 +154,7 @@ fn fill(
     headers: &Headers<'_>,
     found: &Found<'_>,
     rules: &Rules,
-    file: Option<u64>,
+    came: Came,
 ) -> Result<(), Why> {
     let host = match found.host {
         Some(host) => trim(host.single().ok_or(Why::Twice("host"))?),
@@ -166,15 +177,20 @@ fn fill(
     if let Some(span) = uri.map(|(_, span)| span.clone()) {
         request.values.push((Key::Name(Name::RawUri), span));
     }
-    let came = match file {
+    let said = length::announced(found.length);
+    let bytes = match came {
         // Mongrel2 writes what is pipelined behind a body into its file too: it ends where it was announced to end.
-        Some(size) => length::announced(found.length).map_or(size, |said| said.min(size)),
-        None => envelope.body.len() as u64,
+        Came::File(size) => said.map_or(size, |said| said.min(size)),
+        Came::Message => envelope.body.len() as u64,
+        // Whether so many come is for who counts them.
+        Came::Stream => said.unwrap_or(0),
     };
     if found.version == b"HTTP/1.0" && found.coding.is_some() {
         return Err(LengthError::Coding.into());
     }
-    if let Some(length) = length::check(found.length, found.coding, came)? {
+    let length = length::check(found.length, found.coding, bytes)?;
+    // Of chunks that are still to come nobody knows the length.
+    if let Some(length) = length.filter(|_| came != Came::Stream || said.is_some()) {
         request.put(Name::ContentLength, itoa::Buffer::new().format(length).as_bytes());
     }
     for (name, value) in headers.iter() {

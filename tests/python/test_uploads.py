@@ -140,6 +140,24 @@ def test_a_body_over_the_limit_is_refused_early(stage: Stage, front: FrontEnd) -
     assert "not touched" not in lurcher.err()
 
 
+def test_an_upload_that_is_not_complete_does_not_hold_up_the_end(
+    front: FrontEnd, lurcher: Lurcher
+) -> None:
+    """Its end would be told to another instance."""
+    lurcher.wait_for_err("receiving requests")
+    with Client(front.port) as client:
+        client.send(
+            b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 900000\r\n\r\n" + LARGE[:50_000]
+        )
+        wait_for("the upload to begin", lambda: list(uploads(front).iterdir()), 10)
+        with Client(front.port) as other:
+            assert other.get("/number/1").body == b"1"
+        assert lurcher.stop() == 0
+        assert client.response("POST").status == 503
+        client.assert_closed()
+    no_file_is_left(front)
+
+
 def test_a_wrong_chroot_is_told(stage: Stage, front: FrontEnd) -> None:
     uploads(front).mkdir(exist_ok=True)
     lurcher = stage.lurcher(*front.options, "--mongrel2-chroot", str(stage.directory))

@@ -1,6 +1,7 @@
 //! Bodies of requests: how large they may be, and which upload files are believed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::config::Surroundings;
 use crate::config::reader::Reader;
@@ -20,6 +21,10 @@ pub struct Uploads {
     pub upload_trust: UploadTrust,
     /// The only directory that upload files may lie in; absolute. Always there with [`UploadTrust::Directory`].
     pub upload_dir: Option<PathBuf>,
+    /// How many bytes of one streamed body may be on their way or wait in a worker.
+    pub upload_window: u64,
+    /// How long the client of a streamed body may send nothing; none: for ever.
+    pub upload_timeout: Option<Duration>,
 }
 
 /// What makes the file that a message names believable, beside what only the front end can have written.
@@ -56,7 +61,15 @@ impl Uploads {
             let warning = format!("upload-dir: {} is not a directory (yet?)", dir.display());
             reader.warn(warning);
         }
-        Some(Self { max_body: max_body?, upload_trust: upload_trust?, upload_dir })
+        let upload_window = reader.size(Key::UploadWindow);
+        let upload_timeout = reader.duration(Key::UploadTimeout);
+        Some(Self {
+            max_body: max_body?,
+            upload_trust: upload_trust?,
+            upload_dir,
+            upload_window: upload_window?,
+            upload_timeout: Some(upload_timeout?).filter(|limit| !limit.is_zero()),
+        })
     }
 }
 
@@ -96,5 +109,26 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "The only directory that upload files may lie in, by its whole path: that of Mongrel2's upload.temp_store. Its \
                files must belong to its owner or to us, and not everybody may write to it",
         reason: "Only Mongrel2's configuration can tell. It is a second lock: set it where you can.",
+    },
+    Setting {
+        key: Key::UploadWindow,
+        name: "upload-window",
+        metavar: "SIZE",
+        kind: Kind::Size { min: 64 << 10, max: 1 << 30 },
+        fallback: Fallback::Value("1M"),
+        group: Group::Uploads,
+        help: "With Mongrel2's upload.stream: how much of one body may have come that the application has not read (64K to 1G)",
+        reason: "Enough that a quick client never waits for the way back, and 64 slots cost 64 MiB at most.",
+    },
+    Setting {
+        key: Key::UploadTimeout,
+        name: "upload-timeout",
+        metavar: "TIME",
+        kind: Kind::Duration,
+        fallback: Fallback::Value("60s"),
+        group: Group::Uploads,
+        help: "With Mongrel2's upload.stream: how long a client may send nothing while its body is waited for (0: for ever); \
+               then the request is given up with 408",
+        reason: "As --send-timeout: a phone in a tunnel passes, one that is gone does not hold a slot for long.",
     },
 ];

@@ -13,10 +13,12 @@ use crate::dispatch::connection::CREDITS;
 use crate::dispatch::connection::Connection;
 use crate::dispatch::connection::LINE;
 use crate::dispatch::connection::Waiting;
+use crate::dispatch::inflow::Inflow;
 use crate::dispatch::refuse;
 use crate::dispatch::refuse::Refusal;
 use crate::dispatch::sort;
 use crate::dispatch::sort::Sorted;
+use crate::dispatch::sort::Stream;
 use crate::dispatch::sort::Unusable;
 use crate::proto::control::Event;
 use crate::proto::ident::SenderUuid;
@@ -29,7 +31,16 @@ impl Core {
         self.counters.bytes_in += message.len() as u64;
         self.spool.at(now);
         match sort::sort(&message) {
-            Ok(Sorted::Request { sender, conn, mut refuse, credits, file, spoilt, inline }) => {
+            Ok(Sorted::Request {
+                sender,
+                conn,
+                mut refuse,
+                credits,
+                file,
+                spoilt,
+                inline,
+                stream,
+            }) => {
                 let key = Key { link, conn };
                 if let Some(file) = spoilt {
                     self.body_spoilt(file);
@@ -57,11 +68,27 @@ impl Core {
                         Err(refusal) => refuse = Some(refusal),
                     }
                 }
-                self.enqueue(key, Waiting::new(message, now, upload, refuse), now);
+                let mut item = Waiting::new(message, now, upload, refuse);
+                if let Some(Stream { announced }) = stream {
+                    if announced.is_some_and(|bytes| self.is_too_large(bytes)) {
+                        item.refuse.get_or_insert(Refusal::Page(413));
+                    }
+                    item.streamed = true;
+                    if let Some(connection) = self.connections.get_mut(&key) {
+                        connection.inflow = Some(Inflow::new(announced, inline, now));
+                    }
+                }
+                self.enqueue(key, item, now);
             }
             Ok(Sorted::Upload { sender, conn, file, announced }) => {
                 let begins = Beginning { sender, file, announced };
                 self.body_begins(Key { link, conn }, begins, message, now);
+            }
+            Ok(Sorted::Part { sender, conn, part, bytes }) => {
+                // The comma of its netstring is behind it.
+                let end = message.len().saturating_sub(1);
+                let bytes = &message[end.saturating_sub(bytes)..end];
+                self.body_part(Key { link, conn }, &sender, &part, bytes, now);
             }
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {

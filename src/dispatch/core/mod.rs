@@ -12,6 +12,7 @@ mod pulse;
 mod results;
 mod send;
 mod snapshot;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -46,6 +47,7 @@ pub use overdue::Clock;
 pub use snapshot::AtWork;
 pub use snapshot::Snapshot;
 pub use snapshot::WorkerView;
+pub(crate) use streams::Part;
 pub use workers::Loss;
 
 use pulse::Pulse;
@@ -91,6 +93,8 @@ struct Exchange {
     since: Option<Instant>,
     /// The file that is its body.
     upload: Option<Upload>,
+    /// Whether its body is streamed.
+    streamed: bool,
     /// Response bytes taken from the worker and not acknowledged yet.
     unacked: u64,
     /// The client is gone: nothing of this exchange may reach its connection id again.
@@ -177,6 +181,10 @@ pub struct Counters {
     pub bytes_out: u64,
     /// Connections cut because their client, or their front end, took nothing for `--send-timeout`.
     pub send_timeouts: u64,
+    /// Requests given up because their client sent nothing more of a streamed body for `--upload-timeout`.
+    pub upload_timeouts: u64,
+    /// Parts of streamed bodies for connections of which this instance knows nothing.
+    pub strange_parts: u64,
     /// Bytes that temporary files of responses take now.
     pub spooled_now: u64,
     /// Bytes ever written to them.
@@ -327,12 +335,13 @@ impl Core {
         self.recall(now);
         self.assign(now);
         self.expire(now);
+        // Before sending: what it ends must be told now.
+        if now.duration_since(self.swept) >= self.sweep_interval() {
+            self.sweep(now);
+        }
         if self.send(now) {
             // What was delivered has let the next of its line have its turn.
             self.assign(now);
-        }
-        if now.duration_since(self.swept) >= self.sweep_interval() {
-            self.sweep(now);
         }
     }
 

@@ -55,9 +55,11 @@ impl Core {
         if exchange.gone {
             return;
         }
+        let keep = end.keep && exchange.streamed;
+        let keep = if keep { self.body_over(exchange.key, ticket, now) } else { end.keep };
         if let Some(connection) = self.connections.get_mut(&exchange.key) {
             connection.touched = now;
-            self.waiting -= connection.end(end.keep);
+            self.waiting -= connection.end(keep);
             self.send_later(exchange.key);
         }
     }

@@ -106,7 +106,11 @@ impl Core {
     /// How often [`Core::sweep`] is due.
     pub(super) fn sweep_interval(&self) -> Duration {
         let least = Duration::from_millis(100);
-        let limits = [self.delivery.keepalive_interval, self.delivery.send_timeout];
+        let limits = [
+            self.delivery.keepalive_interval,
+            self.delivery.send_timeout,
+            self.uploads.upload_timeout,
+        ];
         limits.into_iter().flatten().map(|limit| (limit / 4).max(least)).fold(SWEEP, Duration::min)
     }
 
@@ -117,6 +121,9 @@ impl Core {
         }
         if let Some(timeout) = self.delivery.send_timeout {
             self.cut_stuck(timeout, now);
+        }
+        if let Some(timeout) = self.uploads.upload_timeout {
+            self.end_slow_bodies(timeout, now);
         }
         self.connections.retain(|_, c| {
             let busy = c.active.is_some() || !c.line.is_empty() || !c.out.is_empty();

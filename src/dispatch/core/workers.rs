@@ -113,11 +113,18 @@ impl Core {
             let ticket = Ticket(self.last_ticket);
             connection.begin(ticket);
             let file = item.upload.as_ref().and_then(Upload::file);
-            let body = file.map_or(Body::Message, |(path, id)| Body::File(path, id));
+            let body = match file {
+                Some((path, id)) => Body::File(path, id),
+                None if item.streamed => Body::Stream,
+                None => Body::Message,
+            };
+            if let Some(inflow) = connection.inflow.as_mut().filter(|_| item.streamed) {
+                inflow.reader = Some(ticket);
+            }
             request::put(&mut worker.out, ticket, body, &item.message);
             worker.load.given(ticket.0);
             worker.tickets.push_back(ticket);
-            let Waiting { message, received, since, upload, .. } = item;
+            let Waiting { message, received, since, upload, streamed, .. } = item;
             let exchange = Exchange {
                 key,
                 worker: id,
@@ -126,6 +133,7 @@ impl Core {
                 given: now,
                 since,
                 upload,
+                streamed,
                 unacked: 0,
                 gone: false,
                 late: None,
@@ -149,9 +157,16 @@ impl Core {
     /// Puts a request that was not begun back to the head of its line, and to its old place in the queue.
     pub(super) fn put_back(&mut self, exchange: Exchange) {
         let Some(connection) = self.connections.get_mut(&exchange.key) else { return };
-        let Exchange { key, message, received, since, upload, .. } = exchange;
+        let Exchange { key, message, received, since, upload, streamed, .. } = exchange;
         connection.active = None;
-        connection.line.push_front(Waiting { message, received, since, upload, refuse: None });
+        connection.line.push_front(Waiting {
+            message,
+            received,
+            since,
+            upload,
+            streamed,
+            refuse: None,
+        });
         connection.queued = true;
         self.waiting += 1;
         let place = self.place_in_queue(since);

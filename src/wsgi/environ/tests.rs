@@ -56,7 +56,7 @@ fn with(
     body: &[u8],
 ) -> Result<Request, Box<Refused>> {
     let message = message(path, pairs, body);
-    prepare(&Envelope::parse(&message).unwrap(), rules, None)
+    prepare(&Envelope::parse(&message).unwrap(), rules, Came::Message)
 }
 
 /// Keys and values as text, latin-1 as Python would see them.
@@ -314,7 +314,7 @@ fn what_the_framing_asks() {
 #[test]
 fn a_header_block_that_does_not_parse() {
     let envelope = Envelope::parse(b"uuid-1 7 / 5:{\"a\":,0:,").unwrap();
-    let refused = prepare(&envelope, &rules(""), None).unwrap_err();
+    let refused = prepare(&envelope, &rules(""), Came::Message).unwrap_err();
     assert!(matches!(refused.why, Why::Message(_)));
     assert_eq!(refused.request.asked.wish, Wish::Close);
 }
