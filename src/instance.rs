@@ -185,7 +185,7 @@ fn obey(order: Order) -> u8 {
 fn folder(order: &Order, act: impl FnOnce(&Path) -> Result<String, Vec<String>>) -> u8 {
     let world = System(environment);
     let named = match order.words.first() {
-        Some(word) => std::path::absolute(word).map_err(|error| vec![error.to_string()]),
+        Some(named) => std::path::absolute(named).map_err(|error| vec![error.to_string()]),
         None => config::folder(&order.sources, &world),
     };
     match named.and_then(|path| act(&path)) {

@@ -78,11 +78,9 @@ pub fn put_folder(
         sources.put(Key::LogFile, place(&log[usize::from(!there)]), Origin::Default);
     }
     // wsgid became the owner of the folder.
-    if let (0, Some((uid, gid))) = (world.identity().0, world.owner(&folder)) {
-        if uid != 0 {
-            sources.put(Key::User, uid.to_string(), Origin::Default);
-            sources.put(Key::Group, gid.to_string(), Origin::Default);
-        }
+    if let (0, Some((uid @ 1.., gid))) = (world.identity().0, world.owner(&folder)) {
+        sources.put(Key::User, uid.to_string(), Origin::Default);
+        sources.put(Key::Group, gid.to_string(), Origin::Default);
     }
     Ok(told)
 }
@@ -244,11 +242,11 @@ pub fn migrate(folder: &Path, world: &impl Surroundings) -> Result<Migration, Ve
     let mut report = Vec::new();
     // Writing to a String cannot fail.
     let _ = writeln!(toml, "app-path = {}", literal(Key::AppPath, &folder.to_string_lossy()));
-    let mut link = String::new();
+    let mut sides = String::new();
     for (name, key, text) in &carried.settings {
         // `start` goes into the background unless told otherwise, the bare command does not.
         let line = format!("{} = {}", Setting::of(*key).name, literal(*key, text));
-        let place = if Setting::of(*key).kind == Kind::Endpoints { &mut link } else { &mut toml };
+        let place = if Setting::of(*key).kind == Kind::Endpoints { &mut sides } else { &mut toml };
         let _ = writeln!(place, "{line}");
         let same = name.replace('_', "-") == Setting::of(*key).name;
         report.push(if same {
@@ -257,8 +255,8 @@ pub fn migrate(folder: &Path, world: &impl Surroundings) -> Result<Migration, Ve
             format!("changed: {name} is now {line}")
         });
     }
-    if !link.is_empty() {
-        let _ = write!(toml, "\n[[link]]\n{link}");
+    if !sides.is_empty() {
+        let _ = write!(toml, "\n[[link]]\n{sides}");
     }
     if carried.console {
         report.push("dropped: stdout: without log-file the log goes to standard error".to_owned());
