@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What runs in front of the build in `make run`; see proxy-configs/mongrel2.
+# What runs in front of the build in `make run-mongrel2`; see proxy-configs/mongrel2.
 CONFIG ?= proxy-configs/mongrel2/lurcher.conf
 APP ?= hello:application
 # More words for lurcher in `make run`, such as ARGS='--workers 4'.
@@ -47,8 +47,13 @@ help: ## Show this
 		awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: run
-run: build-tools run-tools dev ## Build, start Mongrel2 and Lurcher with an example, send a first request, stay until Ctrl-C
-	@printf '\n== %s\n' 'make run: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/'
+run: build-tools run-tools dev ## Build, start `lurcher serve` with an example, send a first request, stay until Ctrl-C
+	@printf '\n== %s\n' 'make run: lurcher serve with $(APP) from examples/'
+	@exec $(BIN)/python scripts/run_serve.py $(ONCE) --wsgi-app $(APP) -- $(ARGS)
+
+.PHONY: run-mongrel2
+run-mongrel2: build-tools run-tools dev ## The same behind Mongrel2 with CONFIG
+	@printf '\n== %s\n' 'make run-mongrel2: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/'
 	@exec $(BIN)/python scripts/run_example.py $(ONCE) --config $(CONFIG) --wsgi-app $(APP) -- $(ARGS)
 
 .PHONY: test
@@ -128,6 +133,17 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
+# More words for `make compare`, such as COMPARE='--connections 256 --seconds 10'.
+COMPARE ?=
+
+.PHONY: compare
+compare: build-tools run-tools test-tools compare-tools dev ## Requests a second of lurcher serve beside nginx+gunicorn, nginx+uWSGI, waitress and granian: a table
+	PYTHONPATH=scripts $(BIN)/python benches/compare.py $(COMPARE)
+
+.PHONY: endure
+endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve endures: ab, h2load, wrk, curl; slowhttptest's four modes; 10,000 idle connections
+	$(BIN)/python benches/endure.py
+
 .PHONY: bench
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher
@@ -169,8 +185,8 @@ clean: ## Remove what was built and run here, but not .venv
 clean-venv: ## Remove .venv; the next command makes it again
 	rm -rf $(VENV)
 
-.PHONY: build-tools run-tools test-tools suites-tools
-build-tools run-tools test-tools suites-tools: %-tools:
+.PHONY: build-tools run-tools test-tools suites-tools compare-tools
+build-tools run-tools test-tools suites-tools compare-tools: %-tools:
 	@scripts/install-missing $*
 
 $(VENV_READY): requirements-dev.txt scripts/install-missing

@@ -1,4 +1,4 @@
-"""Mongrel2 and Lurcher with an example application, until Ctrl-C: what `make run` does.
+"""Mongrel2 and Lurcher with an example application, until Ctrl-C: what `make run-mongrel2` does.
 
 Loads a configuration of `proxy-configs/mongrel2` into a private directory below `run/`, starts both servers, sends
 a first request through them with curl, prints the answer and the URL, and stays until SIGINT, SIGTERM or SIGHUP, which

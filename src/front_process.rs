@@ -28,12 +28,12 @@ fn follow(parsed: ParsedFront) -> u8 {
             let _ = std::io::stderr().write_all(stderr.as_bytes());
             code
         }
-        ParsedFront::Run(settings) => {
+        ParsedFront::Run { settings, wait } => {
             telemetry::init("lurcher-front", settings.log.log_level);
             for warning in &settings.warnings {
                 telemetry::warn!("{warning}");
             }
-            front::run(*settings)
+            front::run(*settings, wait)
         }
     }
 }

@@ -40,13 +40,17 @@ const NOBODY: u8 = 3;
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
 pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
+    let served_by = environment(system::SERVED_BY);
+    if let Err(error) = system::end_with_parent(served_by.as_deref()) {
+        say_fault(&format!("lurcher: will not notice when its parent is killed: {error}\n"));
+    }
     match cli::parse(args.clone(), environment) {
         Parsed::Exit { code, stdout, stderr } => {
             say(&stdout);
             say_fault(&stderr);
             code
         }
-        Parsed::Verb(order) => obey(order),
+        Parsed::Verb(order) => obey(order, interpreter),
         Parsed::Run(config) => {
             match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
                 Ok(code) => code,
@@ -148,12 +152,14 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 }
 
 /// Does what a command says, and gives the exit code.
-fn obey(order: Order) -> u8 {
+fn obey(order: Order, interpreter: Interpreter) -> u8 {
     match order.verb {
         Verb::Init => folder(&order, |path| make_folder(path).map_err(|why| vec![why])),
         Verb::Migrate => folder(&order, migrate),
         // The command line makes settings of it.
         Verb::Start => Exit::Internal.code(),
+        #[cfg(feature = "front")]
+        Verb::Serve => crate::serve::serve(order, interpreter),
         Verb::Status => {
             let look = Look { json: order.is_set("json"), watch: order.is_set("watch") };
             aimed(order, |target| admin::status(target, look))
@@ -259,7 +265,7 @@ fn target(order: Order, in_folder: Option<u32>) -> Result<Target, Vec<String>> {
     };
     let world = System(environment);
     match config::resolve_admin(order.sources, &world) {
-        Ok(Admin { control }) => Ok(Target { control, pid }),
+        Ok(Admin { control, .. }) => Ok(Target { control, pid }),
         Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
     }
 }

@@ -13,6 +13,7 @@
 //! * [`system`] a process among others: pid file, user and group
 //! * [`admin`] the control socket, and the commands that talk to it
 //! * [`supervisor`] worker processes, signals, the end
+//! * `serve` a front end and an instance, started and ended together
 //! * [`worker`] the worker process, but for Python
 //! * `front` our own front end, `front_process` its entry point
 //! * `python` what Python sees
@@ -32,6 +33,8 @@ pub mod instance;
 pub mod proto;
 #[cfg(feature = "python")]
 pub mod python;
+#[cfg(feature = "front")]
+pub mod serve;
 pub mod supervisor;
 pub mod system;
 pub mod telemetry;

@@ -18,6 +18,7 @@ from typing import Any
 
 from lurcher import _native
 from lurcher.loader import LoadError, load, prepare_path
+from lurcher.script import FORKS, stand_in
 
 EXIT_LOAD = 4
 EXIT_INTERNAL = 70
@@ -34,6 +35,18 @@ def main() -> int:
     options = parser.parse_args()
     # Some applications read it; what stands there is none of theirs.
     del sys.argv[1:]
+    forks = os.environ.pop(FORKS, None)
+    if forks is not None:
+        return stand_in(forks, options.bridge_fd, options.board_fd)
+    return serve(options.bridge_fd, options.board_fd, _load)
+
+
+def serve(
+    bridge_fd: int,
+    board_fd: int,
+    load_application: Callable[[_native.Worker], Callable[..., Any] | None],
+) -> int:
+    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
 
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -41,18 +54,18 @@ def main() -> int:
         # place cannot say is shown as an escape, as on stderr, for it must not cost a request.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     # What the application starts must not hold the bridge open after this process.
-    for fd in (options.bridge_fd, options.board_fd):
+    for fd in (bridge_fd, board_fd):
         os.set_inheritable(fd, False)
-    os.set_blocking(options.bridge_fd, True)
+    os.set_blocking(bridge_fd, True)
     try:
-        worker = _native.Worker(options.bridge_fd, options.board_fd)
+        worker = _native.Worker(bridge_fd, board_fd)
     except OSError as error:
         print(f"lurcher: cannot be a worker: {error}", file=sys.stderr)
         return EXIT_INTERNAL
 
     wakeup = _Wakeup(worker)
     os.register_at_fork(after_in_child=lambda: _forked(worker))
-    application = _load(worker)
+    application = load_application(worker)
     if application is None:
         worker.finish()
         return EXIT_LOAD
@@ -73,6 +86,11 @@ def _load(worker: _native.Worker) -> Callable[..., Any] | None:
     except LoadError as error:
         worker.load_failed(error.report())
         return None
+    return checked(worker, application)
+
+
+def checked(worker: _native.Worker, application: Callable[..., Any]) -> Callable[..., Any]:
+    """With the reference checker round it, if that is wished."""
     if worker.lint:
         # Only then: it takes a few milliseconds to import.
         from wsgiref.validate import validator

@@ -96,6 +96,8 @@ pub struct Ask {
 pub(super) enum Said {
     Done(String),
     Refused(String),
+    /// This status of HTTP.
+    Http(&'static str),
     Status(Box<Instance>, Box<View>),
 }
 

@@ -10,6 +10,9 @@
 mod ask;
 mod client;
 mod command;
+mod connection;
+mod http;
+mod metrics;
 mod place;
 mod proc;
 mod report;

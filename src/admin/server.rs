@@ -1,10 +1,9 @@
 //! The instance's side of the control socket: one thread that waits for clients and for answers, and for nothing else.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::io::Read;
-use std::io::Write;
+use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -26,22 +25,19 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 
-use super::Answer;
 use super::Ask;
 use super::PlaceError;
 use super::Reply;
-use super::Report;
-use super::Wish;
 use super::ask::Said;
+use super::connection::Client;
+use super::connection::Next;
+use super::connection::Speaks;
 use super::place::Place;
 use crate::config::Admin;
 use crate::config::ControlPlace;
 use crate::telemetry;
 
-/// The longest request. The longest that means anything has some fifty bytes.
-const LINE_MAX: usize = 4096;
-
-/// Most clients at once. They are people and their scripts.
+/// Most clients at once of each kind. They are people, their scripts, and what collects metrics.
 const CLIENTS: usize = 16;
 
 /// A client that has done nothing for so long makes room for a new one when there are too many.
@@ -56,6 +52,14 @@ pub enum StartError {
     /// The socket that was named cannot be had.
     #[error("control socket: {0}")]
     Place(#[from] PlaceError),
+    /// The address for metrics cannot be had.
+    #[error("--metrics {address}: {error}")]
+    Metrics {
+        /// Which.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
     /// There is no thread, or nothing to wake it with.
     #[error("control socket: {0}")]
     Io(#[from] io::Error),
@@ -74,17 +78,31 @@ impl Server {
     /// usual places can be had, which is said in the log.
     pub fn start(settings: &Admin, asks: Sender<Ask>) -> Result<Option<Server>, StartError> {
         let place = match &settings.control {
-            ControlPlace::Off => return Ok(None),
-            ControlPlace::At(path) => Place::open(path)?,
+            ControlPlace::Off => None,
+            ControlPlace::At(path) => Some(Place::open(path)?),
             ControlPlace::Usual => match Place::open_usual(|name| std::env::var_os(name)) {
-                Ok(place) => place,
+                Ok(place) => Some(place),
                 Err(error) => {
                     telemetry::info!("no control socket: {error}");
-                    return Ok(None);
+                    None
                 }
             },
         };
-        telemetry::debug!("control socket: {}", place.path.display());
+        if let Some(place) = &place {
+            telemetry::debug!("control socket: {}", place.path.display());
+        }
+        let metrics = settings.metrics.map(|address| {
+            let listener = TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                telemetry::info!("metrics at http://{}/metrics", listener.local_addr()?);
+                Ok(listener)
+            });
+            listener.map_err(|error| StartError::Metrics { address, error })
+        });
+        let metrics = metrics.transpose()?;
+        if place.is_none() && metrics.is_none() {
+            return Ok(None);
+        }
         let wake = Arc::new(
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
                 .map_err(io::Error::from)?,
@@ -93,6 +111,7 @@ impl Server {
         let (back, said) = crossbeam_channel::unbounded();
         let body = Body {
             place,
+            metrics,
             wake: Arc::clone(&wake),
             ended: Arc::clone(&ended),
             asks,
@@ -101,6 +120,7 @@ impl Server {
             clients: BTreeMap::new(),
             last: 0,
             not_before: Instant::now(),
+            strangers: telemetry::Limited::new(),
         };
         let builder = thread::Builder::new().name("lurcher-admin".to_owned());
         let thread = builder.spawn(move || body.run())?;
@@ -120,7 +140,8 @@ impl Drop for Server {
 }
 
 struct Body {
-    place: Place,
+    place: Option<Place>,
+    metrics: Option<TcpListener>,
     wake: Arc<EventFd>,
     ended: Arc<AtomicBool>,
     asks: Sender<Ask>,
@@ -130,20 +151,8 @@ struct Body {
     last: u64,
     /// No client is taken before.
     not_before: Instant,
-}
-
-/// One connection.
-struct Client {
-    stream: File,
-    asker: String,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    /// An answer is awaited.
-    asked: bool,
-    /// Nothing more is read; it goes when its answer has gone out.
-    last_words: bool,
-    /// When something last came or went.
-    active: Instant,
+    /// Holds back lines about users that are refused.
+    strangers: telemetry::Limited,
 }
 
 impl Body {
@@ -164,7 +173,7 @@ impl Body {
             }
             while let Ok((id, said)) = self.said.try_recv() {
                 if let Some(client) = self.clients.get_mut(&id) {
-                    client.answer(&answer(said), now);
+                    client.hear(said, now);
                 }
             }
             let ids: Vec<u64> = self.clients.keys().copied().collect();
@@ -182,15 +191,17 @@ impl Body {
         let paused = now < self.not_before;
         let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
         if !paused {
-            fds.push(PollFd::new(self.place.listener.as_fd(), PollFlags::POLLIN));
+            let control = self.place.iter().map(|place| place.listener.as_fd());
+            let listeners = control.chain(self.metrics.iter().map(AsFd::as_fd));
+            fds.extend(listeners.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
         for client in self.clients.values() {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, client.reads());
-            events.set(PollFlags::POLLOUT, !client.output.is_empty());
+            events.set(PollFlags::POLLOUT, client.writes());
             // One that waits for its answer is not looked at: a hang-up would wake us again and again.
             if !events.is_empty() {
-                fds.push(PollFd::new(client.stream.as_fd(), events));
+                fds.push(PollFd::new(client.as_fd(), events));
             }
         }
         let timeout = if paused {
@@ -206,45 +217,60 @@ impl Body {
     }
 
     fn accept(&mut self, now: Instant) {
-        loop {
-            match self.place.listener.accept() {
-                Ok((stream, _)) => self.admit(stream, now),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    telemetry::warn!("cannot take a client of the control socket: {error}");
-                    self.not_before = now + PAUSE;
-                    return;
+        while let Some(accepted) = self.place.as_ref().map(|place| place.listener.accept()) {
+            match accepted {
+                Ok((stream, _)) => self.admit_control(stream, now),
+                Err(error) if self.accept_later(&error, now) => break,
+                Err(_) => {}
+            }
+        }
+        while let Some(accepted) = self.metrics.as_ref().map(TcpListener::accept) {
+            match accepted {
+                Ok((stream, peer)) => {
+                    if stream.set_nonblocking(true).is_ok() {
+                        let client = Client::new(OwnedFd::from(stream), Speaks::Http, peer, now);
+                        self.admit(client, None, now);
+                    }
                 }
+                Err(error) if self.accept_later(&error, now) => break,
+                Err(_) => {}
             }
         }
     }
 
-    fn admit(&mut self, stream: UnixStream, now: Instant) {
+    /// Whether a failure to take a client means that there is none now.
+    fn accept_later(&mut self, error: &io::Error, now: Instant) -> bool {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => true,
+            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => false,
+            _ => {
+                telemetry::warn!("cannot take a client of the control socket: {error}");
+                self.not_before = now + PAUSE;
+                true
+            }
+        }
+    }
+
+    fn admit_control(&mut self, stream: UnixStream, now: Instant) {
         let Ok(peer) = getsockopt(&stream, PeerCredentials) else { return };
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        let refused = if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
-            telemetry::warn!("control socket: user {} (pid {}) refused", peer.uid(), peer.pid());
-            Some("only the instance's own user and root may")
-        } else if self.clients.len() >= CLIENTS && !self.make_room(now) {
-            Some("there are too many clients")
-        } else {
-            None
-        };
-        let mut client = Client {
-            stream: File::from(OwnedFd::from(stream)),
-            asker: format!("pid {}, user {}", peer.pid(), peer.uid()),
-            input: Vec::new(),
-            output: Vec::new(),
-            asked: false,
-            last_words: false,
-            active: now,
-        };
-        if let Some(why) = refused {
-            client.answer(&refusal(why), now);
-            // A short line always fits into a new socket.
+        let who = format!("pid {}, user {}", peer.pid(), peer.uid());
+        let client = Client::new(OwnedFd::from(stream), Speaks::Control, who, now);
+        let stranger = peer.uid() != 0 && peer.uid() != geteuid().as_raw();
+        if stranger && let Some(held) = self.strangers.allow(now) {
+            telemetry::warn!("control socket: {} refused{held}", client.asker);
+        }
+        self.admit(client, stranger.then_some("only the instance's own user and root may"), now);
+    }
+
+    fn admit(&mut self, mut client: Client, refused: Option<&str>, now: Instant) {
+        let alike = self.clients.values().filter(|other| other.speaks == client.speaks).count();
+        let full = alike >= CLIENTS && !self.make_room(client.speaks, now);
+        if let Some(why) = refused.or(full.then_some("there are too many clients")) {
+            client.hear(Said::Refused(why.to_owned()), now);
+            // A short answer always fits into a new socket.
             let _ = client.flush(now);
             return;
         }
@@ -253,9 +279,10 @@ impl Body {
     }
 
     /// Lets the client go that has done nothing for longest, if it is long enough.
-    fn make_room(&mut self, now: Instant) -> bool {
+    fn make_room(&mut self, speaks: Speaks, now: Instant) -> bool {
         let idle = |client: &Client| now.saturating_duration_since(client.active) >= PATIENCE;
-        let clients = self.clients.iter().filter(|(_, client)| !client.asked && idle(client));
+        let alike = self.clients.iter().filter(|(_, client)| client.speaks == speaks);
+        let clients = alike.filter(|(_, client)| !client.asked && idle(client));
         let Some(longest) = clients.min_by_key(|(_, client)| client.active).map(|(id, _)| *id)
         else {
             return false;
@@ -274,9 +301,11 @@ impl Body {
                 Err(_) => return false,
             }
         }
-        while let Some(line) = client.next_line() {
-            match serde_json::from_slice::<Wish>(&line) {
-                Ok(wish) => {
+        loop {
+            match client.next(now) {
+                Next::Nothing => break,
+                Next::Answered => {}
+                Next::Wish(wish) => {
                     client.asked = true;
                     let back = Some(self.back.clone());
                     let reply = Reply { client: id, back, wake: Arc::clone(&self.wake) };
@@ -284,91 +313,14 @@ impl Body {
                     // A supervisor that has gone drops the ask, which answers it.
                     let _ = self.asks.send(Ask { wish, asker, reply });
                 }
-                Err(error) => client.answer(&refusal(&format!("no request: {error}")), now),
             }
             if client.flush(now).is_err() {
                 return false;
             }
         }
-        if client.input.len() >= LINE_MAX {
-            client.answer(&refusal("the request is too long"), now);
-            client.last_words = true;
-            client.input.clear();
-            let _ = client.flush(now);
+        if client.flush(now).is_err() {
+            return false;
         }
-        client.asked || !client.last_words || !client.output.is_empty()
+        client.asked || !client.last_words || client.writes()
     }
-}
-
-impl Client {
-    /// One thing after the other: while an answer is under way, nothing is read.
-    fn reads(&self) -> bool {
-        !self.asked && !self.last_words && self.output.is_empty() && self.input.len() < LINE_MAX
-    }
-
-    /// False at the end of what comes.
-    fn read(&mut self, now: Instant) -> io::Result<bool> {
-        let mut piece = [0; 512];
-        while self.input.len() < LINE_MAX {
-            match self.stream.read(&mut piece) {
-                Ok(0) => return Ok(false),
-                Ok(got) => {
-                    self.active = now;
-                    self.input.extend_from_slice(&piece[..got]);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-
-    fn next_line(&mut self) -> Option<Vec<u8>> {
-        if self.asked || !self.output.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', &self.input)?;
-        Some(self.input.drain(..=end).collect())
-    }
-
-    fn answer(&mut self, answer: &Answer, now: Instant) {
-        self.asked = false;
-        self.active = now;
-        match serde_json::to_writer(&mut self.output, answer) {
-            Ok(()) => self.output.push(b'\n'),
-            // Numbers and texts always can be; and if not, the client hears no half answer.
-            Err(_) => self.last_words = true,
-        }
-    }
-
-    fn flush(&mut self, now: Instant) -> io::Result<()> {
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(written) => {
-                    self.active = now;
-                    self.output.drain(..written);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn answer(said: Said) -> Answer {
-    match said {
-        Said::Done(text) => Answer { ok: true, text: Some(text), ..Answer::default() },
-        Said::Refused(why) => refusal(&why),
-        Said::Status(instance, view) => {
-            let report = Box::new(Report::new(&instance, &view));
-            Answer { ok: true, status: Some(report), ..Answer::default() }
-        }
-    }
-}
-
-fn refusal(why: &str) -> Answer {
-    Answer { ok: false, error: Some(why.to_owned()), ..Answer::default() }
 }

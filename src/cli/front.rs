@@ -17,7 +17,12 @@ const EXAMPLE: &str = "lurcher front --route /=tcp://127.0.0.1:5000,tcp://127.0.
 #[derive(Debug)]
 pub enum ParsedFront {
     /// To serve.
-    Run(Box<Front>),
+    Run {
+        /// With these settings.
+        settings: Box<Front>,
+        /// Once a byte comes on standard input, and for as long as that lasts.
+        wait: bool,
+    },
     /// To say something and end.
     Exit {
         /// 0, or [`EXIT_USAGE`].
@@ -42,9 +47,10 @@ pub fn parse_front(args: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) 
 /// Makes settings of what was typed with the command.
 pub fn front(order: Order, env: impl Fn(&str) -> Option<OsString>) -> ParsedFront {
     let print = order.is_set("print-config");
+    let wait = order.is_set("wait");
     match config::resolve_front(order.sources, &System(env)) {
         Ok(resolved) if print => said(resolved.show()),
-        Ok(resolved) => ParsedFront::Run(Box::new(resolved.front)),
+        Ok(resolved) => ParsedFront::Run { settings: Box::new(resolved.front), wait },
         Err(faults) => {
             let mut wrong: Vec<String> = faults.list.iter().map(ToString::to_string).collect();
             if faults.list.iter().any(super::is_missing) {

@@ -12,6 +12,7 @@
 mod command;
 #[cfg(feature = "front")]
 mod front;
+mod serve;
 mod verbs;
 mod wsgid;
 
@@ -27,8 +28,8 @@ use crate::config::Surroundings;
 use crate::config::System;
 use crate::config::table::Key;
 use crate::config::table::Kind;
-use crate::config::table::Scope;
-use crate::config::table::settings_of;
+use crate::config::table::Setting;
+use crate::config::table::settings;
 
 #[cfg(feature = "front")]
 pub use front::ParsedFront;
@@ -36,6 +37,8 @@ pub use front::ParsedFront;
 pub use front::front;
 #[cfg(feature = "front")]
 pub use front::parse_front;
+pub use serve::Both;
+pub use serve::serve;
 pub use verbs::Order;
 pub use verbs::Verb;
 
@@ -93,7 +96,7 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
     );
     let not_here = wsgid::REFUSED.iter().filter(|option| typed.is_set(option.name));
     wrong.extend(not_here.map(|option| format!("--{}: {}", option.name, option.instead)));
-    let sources = sources(&typed, Scope::Instance);
+    let sources = sources(&typed, settings());
     let resolved = match config::resolve(sources, world) {
         Ok(resolved) if wrong.is_empty() => resolved,
         Ok(resolved) => return refused(&wrong, false, &resolved.config.warnings),
@@ -147,13 +150,13 @@ pub fn version() -> String {
 }
 
 /// What was typed, as texts for settings.
-fn sources(typed: &command::Typed, scope: Scope) -> Sources {
+fn sources(typed: &command::Typed, taken: impl Iterator<Item = &'static Setting>) -> Sources {
     let mut sources = Sources::default();
     if typed.is_set("debug") {
         // First, so that an explicit --log-level wins.
         sources.put(Key::LogLevel, "debug", Origin::CommandLine("debug"));
     }
-    for setting in settings_of(scope) {
+    for setting in taken {
         if let Kind::Switch { off } = setting.kind {
             for (flag, text) in [(setting.name, "true"), (off, "false")] {
                 if typed.is_set(flag) {

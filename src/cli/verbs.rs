@@ -16,7 +16,7 @@ use crate::config::nearest;
 use crate::config::table::Key;
 use crate::config::table::Scope;
 use crate::config::table::Setting;
-use crate::config::table::settings_of;
+use crate::config::table::all;
 
 /// Which command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Verb {
     Start,
     Init,
     Migrate,
+    #[cfg(feature = "front")]
+    Serve,
     Status,
     Stop,
     Reload,
@@ -41,6 +43,8 @@ enum Takes {
     All,
     /// Those of the front end.
     Front,
+    /// Those of both, but for these.
+    Both(&'static [Key]),
 }
 
 /// An option of one command alone.
@@ -80,6 +84,27 @@ const WHERE: Takes = Takes::These(&[Key::Control, Key::Config, Key::AppPath]);
 
 /// The table, in the order of the help.
 static ROWS: &[Row] = &[
+    #[cfg(feature = "front")]
+    Row {
+        verb: Some(Verb::Serve),
+        name: "serve",
+        metavar: "[APP]",
+        words: (0, 1),
+        about: "Serve a WSGI application over HTTP: a front end and an instance, started and ended together",
+        options: &[],
+        settings: Takes::Both(&[
+            Key::Recv,
+            Key::Send,
+            Key::Mongrel2Chroot,
+            Key::WsgiApp,
+            Key::Daemon,
+            Key::PidFile,
+            Key::LogFile,
+            Key::Route,
+            Key::Ident,
+            Key::Protocol,
+        ]),
+    },
     Row {
         verb: Some(Verb::Start),
         name: "start",
@@ -179,11 +204,19 @@ static ROWS: &[Row] = &[
         metavar: "",
         words: (0, 0),
         about: "Run a front end: it ends HTTP and passes requests to handlers",
-        options: &[Opt {
-            name: "print-config",
-            metavar: "",
-            help: "Print each effective setting and where it came from, then end",
-        }],
+        options: &[
+            Opt {
+                name: "print-config",
+                metavar: "",
+                help: "Print each effective setting and where it came from, then end",
+            },
+            Opt {
+                name: "wait",
+                metavar: "",
+                help: "Accept clients only when a byte comes on standard input, a pipe, and end when that ends: for programs \
+                   that start a front end and hold its sockets, as `serve` does",
+            },
+        ],
         settings: Takes::Front,
     },
     Row {
@@ -256,7 +289,7 @@ pub(super) fn read(word: &str, rest: Vec<OsString>) -> Read {
         return Read::Order(Order {
             verb,
             words,
-            sources: super::sources(&typed, row.scope()),
+            sources: super::sources(&typed, row.taken()),
             typed,
         });
     }
@@ -318,8 +351,13 @@ impl Row {
                 command::valued(option.name).value_name(option.metavar).help(help)
             }
         });
-        let taken = settings_of(self.scope()).filter(|setting| self.takes(setting));
-        let settings: Vec<Arg> = taken.flat_map(command::options_of).collect();
+        let mut settings: Vec<Arg> = Vec::new();
+        for arg in self.taken().flat_map(command::options_of) {
+            // Front end and instance each have one of this name: it is given to both.
+            if settings.iter().all(|known| known.get_id() != arg.get_id()) {
+                settings.push(arg);
+            }
+        }
         command::bare()
             .about(self.about)
             .override_usage(self.usage())
@@ -328,18 +366,14 @@ impl Row {
             .args(settings)
     }
 
-    fn takes(&self, setting: &Setting) -> bool {
-        match self.settings {
-            Takes::These(keys) => keys.contains(&setting.key),
-            Takes::All | Takes::Front => true,
-        }
-    }
-
-    const fn scope(&self) -> Scope {
-        match self.settings {
-            Takes::Front => Scope::Front,
-            Takes::These(_) | Takes::All => Scope::Instance,
-        }
+    /// The settings that it takes.
+    fn taken(&self) -> impl Iterator<Item = &'static Setting> {
+        all().filter(|setting| match self.settings {
+            Takes::These(keys) => setting.is_of(Scope::Instance) && keys.contains(&setting.key),
+            Takes::All => setting.is_of(Scope::Instance),
+            Takes::Front => setting.is_of(Scope::Front),
+            Takes::Both(but) => !but.contains(&setting.key),
+        })
     }
 }
 

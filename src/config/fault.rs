@@ -120,6 +120,9 @@ pub enum Problem {
     /// Neither on nor off.
     #[error("{0:?} is neither true nor false (yes, no, on, off, 1 and 0 are known too)")]
     Switch(String),
+    /// No address to listen at.
+    #[error("{0:?} is no IP address with a port, as 127.0.0.1:9464 or [::1]:9464")]
+    Address(String),
     /// No duration within the limits.
     #[error("{0:?} is no time from 0 to 24h, as 30 or 30s, 500ms, 2m")]
     Duration(String),

@@ -41,6 +41,11 @@ pub struct ResolvedFront {
 }
 
 impl ResolvedFront {
+    /// What holds, alone.
+    pub fn front(self) -> Front {
+        self.front
+    }
+
     /// Each effective value and where it came from, one line each; valid TOML.
     pub fn show(&self) -> String {
         show::values("lurcher front", self.file.as_ref(), &self.shown)

@@ -16,6 +16,7 @@ use nix::unistd::Uid;
 use nix::unistd::User;
 
 use super::table::Key;
+use super::table::Kind;
 use super::table::Scope;
 use super::table::Setting;
 
@@ -208,6 +209,34 @@ impl Sources {
             if let Some(text) = world.variable(&name) {
                 self.put(setting.key, text, Origin::Environment(name));
             }
+        }
+    }
+
+    /// What was typed of the settings that are wanted, as the words of another command line.
+    pub fn words(&self, wanted: impl Fn(&'static Setting) -> bool) -> Vec<OsString> {
+        let mut words = Vec::new();
+        let wanted = self.given.iter().filter(|(key, _)| wanted(Setting::of(**key)));
+        for (key, given) in wanted {
+            for Given { text, origin } in given {
+                let Origin::CommandLine(flag) = origin else { continue };
+                let mut word = OsString::from(format!("--{flag}"));
+                if !matches!(Setting::of(*key).kind, Kind::Switch { .. }) {
+                    word.push("=");
+                    word.push(text);
+                }
+                words.push(word);
+            }
+        }
+        words
+    }
+
+    /// The same without some settings.
+    #[must_use]
+    pub fn without(&self, keys: &[Key]) -> Sources {
+        let kept = self.given.iter().filter(|(key, _)| !keys.contains(key));
+        Sources {
+            given: kept.map(|(key, given)| (*key, given.clone())).collect(),
+            ..Sources::default()
         }
     }
 

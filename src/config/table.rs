@@ -50,6 +50,7 @@ pub enum Key {
     AccessLog,
     LogLevel,
     Control,
+    Metrics,
     Daemon,
     PidFile,
     User,
@@ -286,7 +287,7 @@ pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Every row.
-pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     ROWS.iter().copied().flatten()
 }
 

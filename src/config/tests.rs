@@ -139,7 +139,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
             keepalive_interval: Some(Duration::from_secs(30)),
         },
         log: Log { log_file: None, access_log: None, log_level: Level::Info },
-        admin: Admin { control: ControlPlace::Usual },
+        admin: Admin { control: ControlPlace::Usual, metrics: None },
         process: Process::default(),
         warnings: Vec::new(),
         literals: config.literals.clone(),

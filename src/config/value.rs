@@ -3,6 +3,7 @@
 //! A text is read in one way, whatever source it came from, and a text that is not what a setting takes is refused with
 //! what it should have been. Nothing is true because it is not empty.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::fault::Problem;
@@ -114,6 +115,13 @@ pub(super) fn umask(text: &str) -> Result<u32, Problem> {
         Ok(mask) if octal && mask <= 0o777 => Ok(mask),
         _ => Err(Problem::Umask(text.to_owned())),
     }
+}
+
+/// An IP address and a port to listen at; `localhost` is 127.0.0.1.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Problem> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numeric.as_deref().unwrap_or(text).parse();
+    address.map_err(|_| Problem::Address(text.to_owned()))
 }
 
 /// Empty, or what stands before the paths of an application: compared with decoded paths, so it must be a decoded one.

@@ -10,6 +10,7 @@ mod exit;
 mod faulty;
 mod plan;
 mod policy;
+mod reap;
 mod reason;
 mod recycle;
 mod reload;

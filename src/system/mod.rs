@@ -9,6 +9,7 @@ mod herald;
 mod identity;
 mod log_file;
 mod notify;
+mod parent;
 mod pid_file;
 mod title;
 
@@ -25,6 +26,8 @@ pub use identity::give;
 pub use log_file::LogFile;
 pub use notify::Notify;
 pub use notify::VARIABLES;
+pub use parent::SERVED_BY;
+pub use parent::end_with_parent;
 pub use pid_file::PidFile;
 pub use pid_file::PidFileError;
 pub use title::set_title;

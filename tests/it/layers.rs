@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Module, and the modules that it may name besides itself.
-const MAY_NAME: [(&str, &[&str]); 17] = [
+const MAY_NAME: [(&str, &[&str]); 18] = [
     // layer 0
     ("proto", &[]),
     ("http", &[]),
@@ -31,7 +31,11 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
     ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
     ("front_process", &["cli", "config", "front", "telemetry"]),
-    ("instance", &["admin", "front_process", "cli", "config", "supervisor", "system", "telemetry"]),
+    ("serve", &["cli", "config", "supervisor", "telemetry", "system"]),
+    (
+        "instance",
+        &["serve", "admin", "front_process", "cli", "config", "supervisor", "system", "telemetry"],
+    ),
     // layer 6
     (
         "python",

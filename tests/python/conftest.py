@@ -11,7 +11,7 @@ from support.front import PROTOCOLS
 from support.process import COMMAND
 from support.stage import Stage
 
-TOOLS = ("mongrel2", "m2sh", "wrk", "ab", "curl", "systemd-analyze")
+TOOLS = ("mongrel2", "m2sh", "wrk", "ab", "curl", "systemd-analyze", "nginx", "haproxy", "apache2")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

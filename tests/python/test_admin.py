@@ -158,7 +158,7 @@ def test_what_is_no_request_is_told_so_and_hurts_nobody(stage: Stage) -> None:
         answer = ask(path, line)
         assert answer["ok"] is False
         assert answer["error"].startswith("no request: ")
-    assert ask(path, b"x" * 5000)["error"] == "the request is too long"
+    assert ask(path, b"x" * 9000)["error"] == "the request is too long"
     assert ask(path, b'{"verb":"status"}\n{"verb":"status"}\n')["ok"] is True
     # Many who say nothing, and some who leave before they are answered.
     with contextlib.ExitStack() as silent:

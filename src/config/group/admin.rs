@@ -1,5 +1,6 @@
 //! How a running instance can be asked and told things.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::Surroundings;
@@ -10,12 +11,15 @@ use crate::config::table::Group;
 use crate::config::table::Key;
 use crate::config::table::Kind;
 use crate::config::table::Setting;
+use crate::config::value;
 
-/// The control socket.
+/// The control socket, and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Where it is.
     pub control: ControlPlace,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Where a control socket is.
@@ -42,21 +46,39 @@ impl Admin {
                 ControlPlace::Usual | ControlPlace::Off => quoted("off"),
             },
         );
-        Self { control: control.unwrap_or(ControlPlace::Usual) }
+        let metrics = reader.get(
+            Key::Metrics,
+            |_, text| value::address(text),
+            |address| quoted(&address.to_string()),
+        );
+        Self { control: control.unwrap_or(ControlPlace::Usual), metrics }
     }
 }
 
 /// The rows of this group.
-pub(in crate::config) const ROWS: &[Setting] = &[Setting {
-    key: Key::Control,
-    name: "control",
-    metavar: "PATH",
-    kind: Kind::Path,
-    fallback: Fallback::Unset(
-        "PID.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/lurcher, /run/lurcher or /tmp/lurcher-UID",
-    ),
-    group: Group::Admin,
-    help: "The unix socket that `lurcher status`, `stop` and the like talk to; only its owner and root may. `off` for none",
-    reason: "The commands look in the same places, so that they find an instance without being told; where none of them \
+pub(in crate::config) const ROWS: &[Setting] = &[
+    Setting {
+        key: Key::Control,
+        name: "control",
+        metavar: "PATH",
+        kind: Kind::Path,
+        fallback: Fallback::Unset(
+            "PID.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/lurcher, /run/lurcher or /tmp/lurcher-UID",
+        ),
+        group: Group::Admin,
+        help: "The unix socket that `lurcher status`, `stop` and the like talk to; only its owner and root may. `off` for none",
+        reason: "The commands look in the same places, so that they find an instance without being told; where none of them \
              can be written, the instance runs without.",
-}];
+    },
+    Setting {
+        key: Key::Metrics,
+        name: "metrics",
+        metavar: "ADDRESS:PORT",
+        kind: Kind::Text,
+        fallback: Fallback::Unset("no metrics"),
+        group: Group::Admin,
+        help: "Serve metrics in Prometheus' text format at http://ADDRESS:PORT/metrics, as 127.0.0.1:9464; whoever reaches it \
+           can read them",
+        reason: "A port must be chosen, and protected, by whoever opens it.",
+    },
+];

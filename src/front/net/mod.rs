@@ -4,6 +4,7 @@ mod client;
 mod conn;
 mod head;
 mod listen;
+mod parent;
 mod peer;
 mod record;
 mod request;

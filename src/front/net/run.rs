@@ -4,6 +4,7 @@ use std::future::Future;
 use std::future::poll_fn;
 use std::io::Read;
 use std::rc::Rc;
+use std::task::Context;
 use std::task::Poll;
 use std::time::Duration;
 use std::time::Instant;
@@ -17,6 +18,8 @@ use tokio::task::spawn_local;
 use super::conn;
 use super::listen;
 use super::listen::SocketFiles;
+use super::parent::Parent;
+use super::parent::Word;
 use super::peer;
 use super::record::Record;
 use super::shared::Shared;
@@ -40,8 +43,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// The pause after a connection could not be accepted, for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a front end until a signal ends it; gives the exit code.
-pub fn run(config: Front) -> u8 {
+/// Runs a front end until a signal ends it; gives the exit code. `wait`: clients are accepted when a byte comes on standard
+/// input, and it ends when that does.
+pub fn run(config: Front, wait: bool) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -50,7 +54,7 @@ pub fn run(config: Front) -> u8 {
         }
     };
     let local = LocalSet::new();
-    let served = local.block_on(&runtime, serve(config));
+    let served = local.block_on(&runtime, serve(config, wait));
     match served {
         Ok(()) => 0,
         Err((code, text)) => {
@@ -66,7 +70,7 @@ fn cannot(error: &impl ToString) -> Failure {
     (EXIT_CANNOT, error.to_string())
 }
 
-async fn serve(config: Front) -> Result<(), Failure> {
+async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
     raise_descriptor_limit(&config);
     let log = config.log.access_log.as_ref().map(AccessLog::open).transpose();
     let log = log.map_err(|error| cannot(&error))?;
@@ -75,7 +79,7 @@ async fn serve(config: Front) -> Result<(), Failure> {
         None => new_ident().map_err(|error| (EXIT_OS, error.to_string()))?,
     };
     let first = first_conn().map_err(|error| (EXIT_OS, error.to_string()))?;
-    let mut signals = Signals::new().map_err(|error| (EXIT_OS, error.to_string()))?;
+    let mut signals = Signals::new(wait).map_err(|error| (EXIT_OS, error.to_string()))?;
     let form = if config.handlers.tnetstrings { Form::Tnetstring } else { Form::Json };
     let shared = Rc::new(Shared::new(config, ident, form, Record::new(log), first));
     let mut files = SocketFiles::default();
@@ -92,14 +96,6 @@ async fn serve(config: Front) -> Result<(), Failure> {
             }
         }
     }
-    let mut clients = Vec::new();
-    for at in &shared.config.clients.bind {
-        for listener in bound(at)? {
-            let shown = listener.address().map_or_else(|| at.to_string(), |at| at.to_string());
-            telemetry::info!("listening at {shown}");
-            clients.push(listener);
-        }
-    }
     for (listener, route, pulls) in handlers {
         let shared = Rc::clone(&shared);
         spawn_local(async move {
@@ -113,6 +109,18 @@ async fn serve(config: Front) -> Result<(), Failure> {
                 }
             }
         });
+    }
+    if wait && !signals.may_go().await {
+        return Ok(());
+    }
+    // Not before: a socket that does not listen yet is one that has ended, to epoll.
+    let mut clients = Vec::new();
+    for at in &shared.config.clients.bind {
+        for listener in bound(at)? {
+            let shown = listener.address().map_or_else(|| at.to_string(), |at| at.to_string());
+            telemetry::info!("listening at {shown}");
+            clients.push(listener);
+        }
     }
     let accepting: Vec<_> = clients
         .into_iter()
@@ -203,20 +211,51 @@ async fn tick(shared: Rc<Shared>) {
     }
 }
 
-/// TERM and INT.
-struct Signals(Signal, Signal);
+/// What ends us: TERM, INT, and the end of who started us, if that is to count.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    parent: Option<Parent>,
+}
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+    fn new(with_parent: bool) -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            parent: with_parent.then(Parent::of_stdin).transpose()?,
+        })
     }
 
     async fn next(&mut self) {
         poll_fn(|cx| {
-            let ready = self.0.poll_recv(cx).is_ready() || self.1.poll_recv(cx).is_ready();
-            if ready { Poll::Ready(()) } else { Poll::Pending }
+            let signalled = self.poll_signal(cx);
+            let gone = self.parent.as_mut().map(|parent| parent.poll_word(cx));
+            if gone == Some(Poll::Ready(Word::Gone)) {
+                self.parent = None;
+                return Poll::Ready(());
+            }
+            signalled
         })
         .await;
+    }
+
+    /// Waits for the word to go; false when the end comes first.
+    async fn may_go(&mut self) -> bool {
+        poll_fn(|cx| {
+            if self.poll_signal(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            let Some(parent) = &mut self.parent else { return Poll::Ready(true) };
+            parent.poll_word(cx).map(|word| word == Word::Go)
+        })
+        .await
+    }
+
+    fn poll_signal(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ready =
+            self.terminate.poll_recv(cx).is_ready() || self.interrupt.poll_recv(cx).is_ready();
+        if ready { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

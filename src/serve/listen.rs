@@ -1,0 +1,168 @@
+//! The sockets that HTTP clients connect to: bound before anything else is started, opened to clients when the application
+//! is loaded, and kept for as long as `serve` runs.
+//!
+//! A front end process gets copies of them. So a port that is taken is known at once, and a front end that must be
+//! started again finds the clients that have come meanwhile waiting in the kernel.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::path::PathBuf;
+
+use nix::sys::socket;
+use nix::sys::socket::AddressFamily;
+use nix::sys::socket::Backlog;
+use nix::sys::socket::SockFlag;
+use nix::sys::socket::SockType;
+use nix::sys::socket::SockaddrIn;
+use nix::sys::socket::SockaddrIn6;
+use nix::sys::socket::SockaddrStorage;
+use nix::sys::socket::UnixAddr;
+use nix::sys::socket::sockopt;
+
+use crate::config::Bind;
+
+/// Clients that may wait for the front end to accept them; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A bound socket.
+#[derive(Debug)]
+pub(super) struct Listener {
+    socket: OwnedFd,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Tcp(SocketAddr),
+    /// Removed in the end.
+    Unix(PathBuf),
+}
+
+impl Listener {
+    /// Binds an address.
+    pub(super) fn bind(address: &Bind) -> io::Result<Listener> {
+        match address {
+            Bind::Unix(path) => Listener::bind_unix(path),
+            Bind::Tcp(address) => Listener::bind_tcp(*address),
+            Bind::Systemd => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "sockets of systemd's are for `lurcher front`",
+            )),
+        }
+    }
+
+    fn bind_tcp(address: SocketAddr) -> io::Result<Listener> {
+        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let socket = new_socket(family)?;
+        socket::setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+        if address.is_ipv6() {
+            // Else [::]:80 would take 0.0.0.0:80 along, or not, as the system is set.
+            socket::setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+        }
+        socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+        let bound: SockaddrStorage = socket::getsockname(socket.as_raw_fd())?;
+        let port = bound
+            .as_sockaddr_in()
+            .map(SockaddrIn::port)
+            .or_else(|| bound.as_sockaddr_in6().map(SockaddrIn6::port));
+        let mut address = address;
+        address.set_port(port.unwrap_or(address.port()));
+        Ok(Listener { socket, place: Place::Tcp(address) })
+    }
+
+    fn bind_unix(path: &Path) -> io::Result<Listener> {
+        let left_behind = std::fs::symlink_metadata(path)
+            .is_ok_and(|found| found.file_type().is_socket())
+            && UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if left_behind {
+            std::fs::remove_file(path)?;
+        }
+        let socket = new_socket(AddressFamily::Unix)?;
+        socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+        Ok(Listener { socket, place: Place::Unix(path.to_owned()) })
+    }
+
+    /// From now on clients can connect; who accepts them may come later.
+    pub(super) fn open(&self) -> io::Result<()> {
+        socket::listen(&self.socket, Backlog::new(BACKLOG)?)?;
+        Ok(())
+    }
+
+    /// A copy for a front end.
+    pub(super) fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Place::Unix(path) = &self.place {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// As a URL, where there is one.
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp(address) => write!(f, "http://{address}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+fn new_socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    Ok(socket::socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    fn bind(text: &str) -> io::Result<Listener> {
+        Listener::bind(&match text.strip_prefix("unix:") {
+            Some(path) => Bind::Unix(path.into()),
+            None => Bind::Tcp(text.parse().unwrap()),
+        })
+    }
+
+    #[test]
+    fn nobody_gets_in_before_it_is_open() {
+        let bound = bind("127.0.0.1:0").unwrap();
+        let Place::Tcp(address) = bound.place else { panic!("tcp") };
+        assert_eq!(bound.to_string(), format!("http://127.0.0.1:{}", address.port()));
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let taken = bind(&address.to_string()).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        bound.open().unwrap();
+        TcpStream::connect(address).unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("http");
+        let text = format!("unix:{}", path.display());
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let bound = bind(&text).unwrap();
+        bound.open().unwrap();
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(bind(&text).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(bound);
+        assert!(!path.exists());
+        std::fs::write(&path, "not ours").unwrap();
+        assert_eq!(bind(&text).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,124 @@
+//! The private directory in which front end and instance meet, and the socket on which the instance says that it is ready.
+//!
+//! The directory has mode 0700, for whoever can write to one of the sockets in it is the front end. It goes with the value.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+
+use nix::unistd::mkdtemp;
+
+/// What a name in the directory may have of the 107 bytes that the kernel takes.
+const NAME_MAX: usize = 16;
+
+/// A private directory.
+#[derive(Debug)]
+pub(super) struct Place(PathBuf);
+
+impl Place {
+    /// Makes one below the first of these that can have it: `TMPDIR`, `/tmp`. Not below `XDG_RUNTIME_DIR`, which mostly is
+    /// memory: bodies of requests may be large.
+    pub(super) fn make(env: impl Fn(&str) -> Option<OsString>) -> io::Result<Place> {
+        let named = env("TMPDIR").map(PathBuf::from);
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for parent in named.into_iter().chain([PathBuf::from("/tmp")]) {
+            let template = parent.join("lurcher-XXXXXX");
+            if !parent.is_absolute() || template.as_os_str().len() + NAME_MAX > 107 {
+                continue;
+            }
+            match mkdtemp(&template) {
+                Ok(path) => return Ok(Place(path)),
+                Err(error) => last = error.into(),
+            }
+        }
+        Err(last)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        debug_assert!(name.len() < NAME_MAX);
+        self.0.join(name)
+    }
+
+    /// The endpoints of the link: requests, responses.
+    pub(super) fn endpoints(&self) -> [String; 2] {
+        ["requests", "responses"].map(|name| format!("ipc://{}", self.path(name).display()))
+    }
+
+    /// A directory for the bodies of requests.
+    pub(super) fn uploads(&self) -> io::Result<PathBuf> {
+        let path = self.path("uploads");
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(path),
+        }
+    }
+
+    /// Takes away what a front end that died has left: nobody listens there any more.
+    pub(super) fn clear_endpoints(&self) {
+        for name in ["requests", "responses"] {
+            // Mostly there is nothing.
+            let _ = std::fs::remove_file(self.path(name));
+        }
+    }
+
+    /// A socket for `sd_notify` messages, and its path.
+    pub(super) fn notify(&self) -> io::Result<(UnixDatagram, PathBuf)> {
+        let path = self.path("notify");
+        Ok((UnixDatagram::bind(&path)?, path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            crate::telemetry::warn!("{}: {error}", self.0.display());
+        }
+    }
+}
+
+/// Whether an instance's message says that its application is loaded.
+pub(super) fn says_ready(message: &str) -> bool {
+    message.lines().any(|line| line == "READY=1")
+}
+
+/// What is to be handed on of an instance's message to the service manager of `serve`: all but the lines about the
+/// instance's own process.
+pub(super) fn handed_on(message: &str) -> String {
+    let lines: Vec<_> = message.lines().filter(|line| !line.starts_with("MAINPID=")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_directory_of_ones_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let name = parent.path().as_os_str().to_owned();
+        let place = Place::make(|asked| (asked == "TMPDIR").then(|| name.clone())).unwrap();
+        assert!(place.0.starts_with(parent.path()));
+        assert_eq!(std::fs::metadata(&place.0).unwrap().permissions().mode() & 0o777, 0o700);
+        let (_socket, path) = place.notify().unwrap();
+        assert!(path.starts_with(&place.0) && place.uploads().unwrap().is_dir());
+        let path = place.0.clone();
+        drop(place);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn messages() {
+        assert_eq!(handed_on("MAINPID=7\nREADY=1\nSTATUS=well\n"), "READY=1\nSTATUS=well");
+        assert!(says_ready("MAINPID=7\nREADY=1"));
+        assert!(!says_ready("READY=10\nXREADY=1"));
+    }
+
+    #[test]
+    fn a_parent_that_is_too_long_is_passed_over() {
+        let long = OsString::from(format!("/tmp/{}", "x".repeat(90)));
+        let place = Place::make(|_| Some(long.clone())).unwrap();
+        assert!(place.0.starts_with("/tmp"));
+    }
+}

@@ -1,0 +1,251 @@
+"""`lurcher serve`: everything by one command, and everything ended with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from support.process import APPS, COMMAND, Lurcher, command_line
+from support.rawhttp import Client, get
+from support.stage import Stage
+from support.waiting import wait_for
+
+SERVING = re.compile(r"^serving at http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
+
+
+def serve(
+    stage: Stage, *options: str, app: str | None = "probe:application", bind: str = "127.0.0.1:0"
+) -> Lurcher:
+    """The command, with its private directory below the test's own."""
+    words = ["serve", *([app] if app else []), "--app-path", str(APPS), "--bind", bind, *options]
+    return stage.lurcher(
+        *words, app=None, env={"TMPDIR": str(places(stage)), "XDG_RUNTIME_DIR": ""}
+    )
+
+
+def places(stage: Stage) -> Path:
+    place = stage.directory / "tmp"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def port_of(lurcher: Lurcher) -> int:
+    """Printed when the application is loaded."""
+
+    def look() -> re.Match[str] | None:
+        assert lurcher.is_alive(), f"it ended with {lurcher.process.poll()}:\n{lurcher.err()}"
+        return SERVING.search(lurcher.out())
+
+    found = wait_for("the address that is served", look, 20)
+    assert found is not None
+    return int(found[1])
+
+
+def child(lurcher: Lurcher, word: bytes) -> int:
+    """The front end (`front`) or the instance, which has a title."""
+
+    def look() -> list[int]:
+        return [
+            pid
+            for pid in lurcher.processes()
+            if any(argument.startswith(word) for argument in command_line(pid))
+        ]
+
+    [pid] = wait_for(f"a process with {word!r}", look)
+    return pid
+
+
+def ended(pid: int) -> bool:
+    return not command_line(pid)
+
+
+def test_one_command_serves_and_leaves_nothing(stage: Stage) -> None:
+    lurcher = serve(stage, "--workers", "2", "--threads", "3")
+    port = port_of(lurcher)
+    assert get(port, "/echo").status == 200
+    assert len(lurcher.worker_pids()) == 2
+    assert len(list(places(stage).iterdir())) == 1
+    [place] = places(stage).iterdir()
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert lurcher.stop() == 0
+    assert not list(places(stage).iterdir())
+    with pytest.raises(ConnectionRefusedError):
+        Client(port)
+
+
+def test_several_addresses(stage: Stage) -> None:
+    path = stage.directory / "http"
+    lurcher = serve(stage, "--bind", f"unix:{path}", "--bind", "[::1]:0")
+    port = port_of(lurcher)
+    assert get(port, "/who").status == 200
+    six = re.search(r"serving at http://\[::1\]:(\d+)", lurcher.out())
+    assert six is not None
+    for family, address in ((socket.AF_INET6, ("::1", int(six[1]))), (socket.AF_UNIX, str(path))):
+        with socket.socket(family) as client:
+            client.settimeout(10)
+            client.connect(address)
+            client.sendall(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert lurcher.stop() == 0
+    assert not path.exists()
+
+
+def test_nobody_gets_in_before_the_application_is_loaded(stage: Stage) -> None:
+    go = stage.directory / "go"
+    os.mkfifo(go)
+    (stage.directory / "waits.py").write_text(
+        f"open({str(go)!r}).read()\nfrom probe import application\n"
+    )
+    path = stage.directory / "http"
+    options = ["--app-path", str(stage.directory)]
+    lurcher = stage.lurcher(
+        "serve",
+        "waits:application",
+        "--bind",
+        f"unix:{path}",
+        *options,
+        app=None,
+        env={"PYTHONPATH": str(APPS)},
+    )
+    lurcher.wait_for_workers(1)
+    # The application is being loaded: it waits for us.
+    writer = os.open(go, os.O_WRONLY)
+    with socket.socket(socket.AF_UNIX) as client:
+        assert client.connect_ex(str(path)) == errno.ECONNREFUSED
+    assert "serving" not in lurcher.out()
+    os.close(writer)
+    wait_for("the address", lambda: f"serving at unix:{path}" in lurcher.out())
+    with socket.socket(socket.AF_UNIX) as client:
+        assert client.connect_ex(str(path)) == 0
+    assert lurcher.stop() == 0
+    assert "subscribed within" not in lurcher.err()
+
+
+def test_an_application_that_does_not_load_ends_all(stage: Stage) -> None:
+    lurcher = serve(stage, app="raises_at_import:application")
+    assert lurcher.wait_exit() == 4
+    assert "Traceback" in lurcher.err()
+    assert lurcher.out() == ""
+    lurcher.assert_no_orphans()
+    assert not list(places(stage).iterdir())
+
+
+def test_a_port_that_is_taken_is_told_at_once(stage: Stage) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        lurcher = serve(stage, bind=address)
+        assert lurcher.wait_exit() == 1
+    assert f"cannot bind {address}: " in lurcher.err()
+    assert not stage.record()
+
+
+def test_all_that_is_wrong_is_told_together(stage: Stage) -> None:
+    lurcher = serve(stage, "--workers", "0", app=None, bind="8000")
+    assert lurcher.wait_exit() == 64
+    for words in ("--bind", "--workers", "wsgi-app"):
+        assert words in lurcher.err(), lurcher.err()
+    assert serve(stage, "--recv", "tcp://127.0.0.1:5000").wait_exit() == 64
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("group", [False, True], ids=["one", "group"])
+def test_stopping_finishes_what_was_taken(
+    stage: Stage, number: signal.Signals, group: bool
+) -> None:
+    lurcher = serve(stage)
+    with Client(port_of(lurcher)) as client:
+        client.send_request("GET", "/number/7?ms=500")
+        wait_for(
+            "the request to begin",
+            lambda: any(line.startswith("begun 7") for line in stage.record()),
+        )
+        if group:
+            lurcher.send_signal_group(number)
+        else:
+            lurcher.send_signal(number)
+        assert client.response().body == b"7"
+    assert lurcher.wait_exit() == 0
+    lurcher.assert_no_orphans()
+
+
+def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
+    lurcher = serve(stage)
+    with Client(port_of(lurcher)) as client:
+        client.send_request("GET", "/number/7?ms=60000")
+        wait_for(
+            "the request to begin",
+            lambda: any(line.startswith("begun 7") for line in stage.record()),
+        )
+        lurcher.send_signal(signal.SIGINT)
+        lurcher.wait_for_err("stopping")
+
+        def ends() -> bool:
+            # The first one and one that follows at once count as one.
+            lurcher.send_signal(signal.SIGINT)
+            return not lurcher.is_alive()
+
+        wait_for("its end", ends, 15)
+        assert lurcher.wait_exit() == 1
+    lurcher.assert_no_orphans()
+
+
+@pytest.mark.parametrize("word", [b"front", b"lurcher: instance"], ids=["front end", "instance"])
+def test_a_process_that_dies_is_started_again(stage: Stage, word: bytes) -> None:
+    lurcher = serve(stage)
+    port = port_of(lurcher)
+    assert get(port, "/who").status == 200
+    pid = child(lurcher, word)
+    os.kill(pid, signal.SIGKILL)
+    wait_for("its end", lambda: ended(pid))
+
+    def served() -> bool:
+        try:
+            return get(port, "/who").status == 200
+        except OSError:
+            return False
+
+    wait_for("to be served again", served, 20)
+    assert " died (" in lurcher.err()
+    assert lurcher.stop() == 0
+
+
+def test_nothing_outlives_it(stage: Stage) -> None:
+    lurcher = serve(stage)
+    port_of(lurcher)
+    lurcher.send_signal(signal.SIGKILL)
+    lurcher.wait_exit()
+    lurcher.assert_no_orphans(10)
+
+
+def test_a_terminal_sees_each_request(stage: Stage) -> None:
+    ours, theirs = pty.openpty()
+    command = ["serve", "probe:application", "--app-path", str(APPS), "--bind", "127.0.0.1:0"]
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os.dup2(theirs, 1)
+        os.execv(COMMAND, [str(COMMAND), *command])
+    os.close(theirs)
+    said = b""
+    try:
+
+        def read_until(pattern: bytes) -> re.Match[bytes]:
+            nonlocal said
+            while (found := re.search(pattern, said)) is None:
+                said += os.read(ours, 4096)
+            return found
+
+        port = int(read_until(rb"serving at http://127.0.0.1:(\d+)")[1])
+        assert get(port, "/who").status == 200
+        read_until(rb'"GET /who HTTP/1.1" 200')
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        _, status = os.waitpid(pid, 0)
+        os.close(ours)
+    assert os.waitstatus_to_exitcode(status) == 0
