@@ -118,6 +118,11 @@ reload: build-tools run-tools test-tools dev ## 20 reloads, one with a syntax er
 	@printf '\n== %s\n' 'reload: nothing may fail'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/reload.py
 
+.PHONY: preload
+preload: build-tools run-tools suites-tools dev $(SUITES_READY) ## Memory of 8 workers of a Django application, with and without --preload
+	@printf '\n== %s\n' 'preload: what shared pages save'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/preload.py
+
 .PHONY: leaving
 leaving: build-tools run-tools test-tools dev ## Count what is lost when one of two instances leaves 20 times under 2,000 requests a second
 	@printf '\n== %s\n' 'leaving: behind a libzmq PUSH, then behind Mongrel2'
@@ -147,6 +152,17 @@ endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve
 .PHONY: bench
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)
 	cargo bench --locked --no-default-features --bench throughput -- $(BIN)/lurcher
+
+.PHONY: bench-front
+bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
+	@printf '\n== %s\n' 'bench-front: wrk -c 32 and -c 256, alternating rounds'
+	cargo build --locked --release --no-default-features --features front --bin lurcher-front
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front
+
+.PHONY: leaving-front
+leaving-front: build-tools dev ## The same behind our own front end, which loses none
+	@printf '\n== %s\n' 'leaving-front: 100,000 requests, 20 stops of one of two instances'
+	$(BIN)/python benches/front_leaving.py
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)

@@ -179,7 +179,7 @@ def main() -> None:
     args = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with served("--max-connections", "20000", "--idle-timeout", "10m") as (port, front):
+    with served("--max-connections", "15000", "--idle-timeout", "10m") as (port, front):
         clients(port, args.seconds)
         slow(port, args.seconds)
         idle(port, front, args.connections, args.seconds)

@@ -152,6 +152,10 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 }
 
 /// Does what a command says, and gives the exit code.
+#[cfg_attr(
+    not(feature = "front"),
+    allow(unused_variables, clippy::needless_pass_by_value, reason = "only serve starts others")
+)]
 fn obey(order: Order, interpreter: Interpreter) -> u8 {
     match order.verb {
         Verb::Init => folder(&order, |path| make_folder(path).map_err(|why| vec![why])),
@@ -168,6 +172,7 @@ fn obey(order: Order, interpreter: Interpreter) -> u8 {
             let wait = !order.is_set("no-wait");
             aimed(order, |target| admin::tell(target, &Wish::Stop {}, wait))
         }
+        Verb::Stacks => aimed(order, |target| admin::tell(target, &Wish::Stacks {}, false)),
         Verb::Reload => aimed(order, |target| admin::tell(target, &Wish::Reload {}, false)),
         Verb::Scale => {
             let word = order.words.first().cloned().unwrap_or_default();

@@ -50,6 +50,14 @@ class Worker:
     @property
     def lint(self) -> bool:
         """Whether the application is to be wrapped in the reference checker."""
+    @property
+    def on_worker_start(self) -> str | None:
+        """What to call before the first request."""
+    @property
+    def on_worker_stop(self) -> str | None:
+        """What to call after the last request."""
+    def log_error(self, title: str, text: str) -> None:
+        """Write an error of several lines into the log."""
     def ready(self) -> None:
         """Tell the instance that the application is loaded."""
     def load_failed(self, traceback: str) -> None:

@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -41,18 +42,22 @@ def main() -> int:
     return serve(options.bridge_fd, options.board_fd, _load)
 
 
-def serve(
-    bridge_fd: int,
-    board_fd: int,
-    load_application: Callable[[_native.Worker], Callable[..., Any] | None],
-) -> int:
-    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
-
+def prepare_process() -> None:
+    """Set up what is the same in every process of Python that an instance has."""
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # What an application prints is seen at once, also where it goes into a pipe; and what the encoding of the
         # place cannot say is shown as an escape, as on stderr, for it must not cost a request.
         sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def serve(
+    bridge_fd: int,
+    board_fd: int,
+    load_application: Callable[[_native.Worker], Callable[..., Any]],
+) -> int:
+    """Be a worker on these descriptors until the instance ends it. Give the exit code."""
+    prepare_process()
     # What the application starts must not hold the bridge open after this process.
     for fd in (bridge_fd, board_fd):
         os.set_inheritable(fd, False)
@@ -65,28 +70,31 @@ def serve(
 
     wakeup = _Wakeup(worker)
     os.register_at_fork(after_in_child=lambda: _forked(worker))
-    application = load_application(worker)
-    if application is None:
+    try:
+        application = load_application(worker)
+        stop = _hook(worker, worker.on_worker_stop)
+        start = _hook(worker, worker.on_worker_start)
+        if start is not None:
+            _call_first(worker.on_worker_start, start)
+    except LoadError as error:
+        worker.load_failed(error.report())
         worker.finish()
         return EXIT_LOAD
     # An application may set handlers while it loads; these are how the worker is told to end.
     wakeup.arm()
     worker.ready()
     _serve(worker, application, wakeup)
+    if stop is not None:
+        _call_last(worker, stop)
     worker.finish()
     return 0
 
 
-def _load(worker: _native.Worker) -> Callable[..., Any] | None:
-    """Load the application, or tell the instance why that cannot be done."""
+def _load(worker: _native.Worker) -> Callable[..., Any]:
+    """Load the application."""
     app_path = str(worker.app_path)
     prepare_path(app_path)
-    try:
-        application = load(worker.wsgi_app, app_path)
-    except LoadError as error:
-        worker.load_failed(error.report())
-        return None
-    return checked(worker, application)
+    return checked(worker, load(worker.wsgi_app, app_path))
 
 
 def checked(worker: _native.Worker, application: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,6 +105,25 @@ def checked(worker: _native.Worker, application: Callable[..., Any]) -> Callable
 
         return validator(application)
     return application
+
+
+def _hook(worker: _native.Worker, name: str | None) -> Callable[[], object] | None:
+    return None if name is None else load(name, str(worker.app_path))
+
+
+def _call_first(name: str | None, hook: Callable[[], object]) -> None:
+    try:
+        hook()
+    except BaseException as error:
+        lines = "".join(traceback.format_exception(error))
+        raise LoadError(f"{name}, to be called when a worker starts, failed", lines) from None
+
+
+def _call_last(worker: _native.Worker, hook: Callable[[], object]) -> None:
+    try:
+        hook()
+    except BaseException:
+        worker.log_error(f"{worker.on_worker_stop} failed", traceback.format_exc())
 
 
 def _forked(worker: _native.Worker) -> None:

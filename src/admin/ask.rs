@@ -20,6 +20,8 @@ use crate::dispatch::WorkerId;
 pub enum Wish {
     /// How things stand.
     Status {},
+    /// The Python stacks of all busy slots, as text.
+    Stacks {},
     /// To finish what was taken, and end.
     Stop {},
     /// To load application and settings anew.

@@ -28,6 +28,7 @@ pub enum Verb {
     #[cfg(feature = "front")]
     Serve,
     Status,
+    Stacks,
     Stop,
     Reload,
     Scale,
@@ -147,6 +148,15 @@ static ROWS: &[Row] = &[
             },
             PID,
         ],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Stacks),
+        name: "stacks",
+        metavar: "",
+        words: (0, 0),
+        about: "Show what each busy slot of a running instance does: its request, its age, its Python stack",
+        options: &[PID],
         settings: WHERE,
     },
     Row {

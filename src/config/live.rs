@@ -24,6 +24,7 @@ impl Config {
     pub fn adopt(&mut self, new: Config) {
         self.application = new.application;
         self.workers = new.workers;
+        self.loading = new.loading;
         self.recycle = new.recycle;
         self.limits = new.limits;
         self.timeouts = new.timeouts;

@@ -62,6 +62,7 @@ pub use group::delivery::Delivery;
 pub use group::front_end::FrontEnd;
 pub use group::handlers::Handlers;
 pub use group::limits::Limits;
+pub use group::loading::Loading;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
@@ -91,6 +92,8 @@ pub struct Config {
     pub application: Application,
     /// The worker processes.
     pub workers: Workers,
+    /// How workers begin and end.
+    pub loading: Loading,
     /// When a worker is replaced.
     pub recycle: Recycle,
     /// What is bounded.
@@ -125,6 +128,8 @@ impl Config {
             server_name: server_name.clone(),
             underscore_headers: self.application.underscore_headers,
             lint: self.application.lint,
+            on_worker_start: self.loading.on_worker_start.clone(),
+            on_worker_stop: self.loading.on_worker_stop.clone(),
             access_log: self.log.access_log.is_some(),
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
@@ -168,6 +173,12 @@ pub struct WorkerSettings {
     pub underscore_headers: Underscore,
     /// [`Application::lint`].
     pub lint: bool,
+    /// [`Loading::on_worker_start`].
+    #[serde(default)]
+    pub on_worker_start: Option<String>,
+    /// [`Loading::on_worker_stop`].
+    #[serde(default)]
+    pub on_worker_stop: Option<String>,
     /// Whether an access line is wanted with each end frame.
     pub access_log: bool,
     /// [`Log::log_level`].

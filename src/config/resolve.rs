@@ -15,6 +15,7 @@ use super::group::application::Application;
 use super::group::delivery::Delivery;
 use super::group::front_end::FrontEnd;
 use super::group::limits::Limits;
+use super::group::loading::Loading;
 use super::group::log::Log;
 use super::group::process::Process;
 use super::group::recycle::Recycle;
@@ -74,6 +75,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let application = Application::read(&mut reader, app_path.clone());
     let workers = Workers::read(&mut reader);
     let recycle = Recycle::read(&mut reader);
+    let loading = Loading::read(&mut reader);
     let limits = Limits::read(&mut reader);
     let timeouts = Timeouts::read(&mut reader);
     let uploads = Uploads::read(&mut reader);
@@ -91,6 +93,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         Some(application),
         Some(workers),
         Some(recycle),
+        Some(loading),
         Some(limits),
         Some(timeouts),
         Some(uploads),
@@ -102,6 +105,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         application,
         workers,
         recycle,
+        loading,
         limits,
         timeouts,
         uploads,
@@ -118,6 +122,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         front_end,
         application,
         workers,
+        loading,
         recycle,
         limits,
         timeouts,

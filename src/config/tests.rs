@@ -109,6 +109,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
             start_timeout: Duration::from_secs(300),
             reload_surge: 1,
         },
+        loading: Loading { preload: false, on_worker_start: None, on_worker_stop: None },
         recycle: Recycle {
             max_requests: None,
             max_requests_jitter: 0,

@@ -58,6 +58,24 @@ impl Worker {
         self.settings.lint
     }
 
+    /// What to call before the first request.
+    #[getter]
+    fn on_worker_start(&self) -> Option<&str> {
+        self.settings.on_worker_start.as_deref()
+    }
+
+    /// What to call after the last request.
+    #[getter]
+    fn on_worker_stop(&self) -> Option<&str> {
+        self.settings.on_worker_stop.as_deref()
+    }
+
+    /// Writes an error of several lines into the log.
+    #[allow(clippy::unused_self, reason = "without a worker there is no log")]
+    fn log_error(&self, py: Python<'_>, title: &str, text: &str) {
+        py.detach(|| crate::telemetry::error_block(title, text));
+    }
+
     /// Tells the instance that the application is loaded.
     fn ready(&self, py: Python<'_>) {
         py.detach(|| self.worker.ready());

@@ -1,7 +1,8 @@
 //! The sockets that HTTP clients connect to: bound before anything else is started, opened to clients when the application
 //! is loaded, and kept for as long as `serve` runs.
 //!
-//! A front end process gets copies of them. So a port that is taken is known at once, and a front end that must be
+//! A front end process gets copies of them. So a port that somebody listens at is known at once (one that another `serve`
+//! has bound and not opened yet, only when the second of them opens it), and a front end that must be
 //! started again finds the clients that have come meanwhile waiting in the kernel.
 
 use std::fmt;
@@ -143,10 +144,10 @@ mod tests {
         assert_eq!(bound.to_string(), format!("http://127.0.0.1:{}", address.port()));
         let refused = TcpStream::connect(address).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        let taken = bind(&address.to_string()).unwrap_err();
-        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         bound.open().unwrap();
         TcpStream::connect(address).unwrap();
+        let taken = bind(&address.to_string()).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]

@@ -46,7 +46,6 @@ mod tests {
         let again = |ms| Verdict::Again(Duration::from_millis(ms));
         for (lived, verdict) in [
             (100, again(0)),
-            (0, again(0)),
             (0, again(100)),
             (9, again(200)),
             (10, again(0)),

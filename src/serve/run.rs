@@ -226,9 +226,11 @@ impl Serve {
 
     fn notice(&mut self, message: &str) {
         if self.phase == Phase::Loading && says_ready(message) {
-            if let Some(error) = self.listeners.iter().find_map(|listener| listener.open().err()) {
-                telemetry::error!("cannot listen: {error}");
-                return self.leave(Exit::Failed.code());
+            for listener in &self.listeners {
+                if let Err(error) = listener.open() {
+                    telemetry::error!("cannot listen at {listener}: {error}");
+                    return self.leave(Exit::Failed.code());
+                }
             }
             self.front.go();
             self.phase = Phase::Serving;

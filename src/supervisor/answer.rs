@@ -8,12 +8,14 @@ use super::reload::MOST_WORKERS;
 use super::reload::Told;
 use super::run::Phase;
 use super::run::Supervisor;
+use super::stacks;
 use super::watch::count;
 use crate::admin::Ask;
 use crate::admin::Instance;
 use crate::admin::Process;
 use crate::admin::Reply;
 use crate::admin::Wish;
+use crate::dispatch::AskStacks;
 use crate::dispatch::Command;
 use crate::dispatch::Look;
 use crate::telemetry;
@@ -46,6 +48,10 @@ impl Supervisor {
                     }
                 })));
             }
+            // The dispatcher answers; nobody waits for it here.
+            Wish::Stacks {} => self.dispatcher.tell(Command::AskStacks(AskStacks::new(|told| {
+                reply.done(stacks::text(&told));
+            }))),
             Wish::Scale { workers } => self.told_to_scale(workers, &asker, reply),
         }
     }
@@ -78,7 +84,7 @@ impl Supervisor {
         let now = Instant::now();
         let workers = self.workers.iter().map(|(id, worker)| {
             let age = now.saturating_duration_since(worker.started);
-            (*id, Process { pid: worker.child.id(), age })
+            (*id, Process { pid: worker.process.id(), age })
         });
         Instance {
             pid: std::process::id(),

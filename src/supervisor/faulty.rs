@@ -16,7 +16,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get(&id) else { return };
         let keep_alive = self.config.workers.keep_alive;
         let then = if keep_alive { "the worker is replaced" } else { "its slot is lost" };
-        let pid = worker.child.id();
+        let pid = worker.process.id();
         telemetry::error!("{id} (pid {pid}): {request} has timed out and does not end: {then}");
         if keep_alive {
             self.replace(id, Reason::Stuck);
@@ -28,7 +28,7 @@ impl Supervisor {
         if let Some(worker) = self.workers.get_mut(&id) {
             telemetry::warn!(
                 "{id} (pid {}) has nothing left but requests that do not end; killing it",
-                worker.child.id()
+                worker.process.id()
             );
             kill(worker);
         }
@@ -37,7 +37,7 @@ impl Supervisor {
     /// A worker gives no sign of its interpreter. Told again and again while that is so.
     pub(super) fn silent(&mut self, id: WorkerId, reader: bool) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let pid = worker.child.id();
+        let pid = worker.process.id();
         let why = if reader {
             "something holds its interpreter (the GIL)"
         } else {
@@ -69,7 +69,7 @@ impl Supervisor {
     pub(super) fn answers(&mut self, id: WorkerId) {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.silent = false;
-            telemetry::info!("{id} (pid {}) gives signs of life again", worker.child.id());
+            telemetry::info!("{id} (pid {}) gives signs of life again", worker.process.id());
         }
     }
 }

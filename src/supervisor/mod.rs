@@ -6,16 +6,19 @@
 
 mod announce;
 mod answer;
+mod end;
 mod exit;
 mod faulty;
 mod plan;
 mod policy;
-mod reap;
+mod process;
 mod reason;
 mod recycle;
 mod reload;
 mod run;
 mod spawn;
+mod stacks;
+mod template;
 mod watch;
 
 pub use exit::Exit;

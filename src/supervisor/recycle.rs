@@ -71,7 +71,7 @@ impl Supervisor {
         self.memory_at = now.checked_add(LOOK);
         let ready = self.workers.iter().filter(|(_, w)| w.is_ready() && w.leaving.is_none());
         let large: Vec<_> = ready
-            .filter_map(|(id, w)| Some((*id, resident(w.child.id())?)))
+            .filter_map(|(id, w)| Some((*id, resident(w.process.id())?)))
             .filter(|(_, bytes)| *bytes > most)
             .collect();
         for (id, bytes) in large {
@@ -83,7 +83,7 @@ impl Supervisor {
     fn recycle(&mut self, id: WorkerId, reason: Reason, what: &str) {
         let Some(worker) = self.workers.get(&id) else { return };
         if self.phase == Phase::Running && !worker.draining && worker.leaving.is_none() {
-            telemetry::info!("{id} (pid {}) {what}: replacing it", worker.child.id());
+            telemetry::info!("{id} (pid {}) {what}: replacing it", worker.process.id());
             self.replace(id, reason);
         }
     }

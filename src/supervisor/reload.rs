@@ -140,6 +140,7 @@ impl Supervisor {
                 self.wanted = new.workers.workers as usize;
             }
             self.config.adopt(new);
+            self.keep_template(generation);
             telemetry::set_level(self.config.log.log_level);
             let Config { limits, timeouts, uploads, .. } = self.config.clone();
             self.dispatcher.tell(Command::Bounds(Box::new(Bounds { limits, timeouts, uploads })));
@@ -157,6 +158,8 @@ impl Supervisor {
         if !reload.proven && old_ones || reload.failures >= FAILURES {
             telemetry::error!("reload failed: the old workers stay");
             self.end_reload(&Reloaded::Failed(why.to_owned()));
+            let proven = self.proven;
+            self.keep_template(proven);
             // Those that still load would come to the same end.
             let loading: Vec<WorkerId> =
                 self.workers.iter().filter(|(_, w)| w.is_loading()).map(|(id, _)| *id).collect();

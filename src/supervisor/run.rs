@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -25,6 +26,8 @@ use super::announce::Announcer;
 use super::policy::Policy;
 use super::reason::Restarts;
 use super::reload::Reloads;
+use super::template::Sayings;
+use super::template::Template;
 use super::watch::Worker;
 use super::watch::count;
 use super::watch::kill;
@@ -72,6 +75,13 @@ pub(super) struct Supervisor {
     pub(super) reread: Reread,
     pub(super) reloads: Reloads,
     pub(super) restarts: Restarts,
+    pub(super) templates: Vec<Template>,
+    pub(super) last_template: u32,
+    pub(super) said: Sayings,
+    /// The newest generation that has loaded.
+    pub(super) proven: u32,
+    /// Children that have ended and that may turn out to be workers.
+    pub(super) strangers: BTreeMap<i32, ExitStatus>,
     /// When the memory of workers is looked at, if that is wanted.
     pub(super) memory_at: Option<Instant>,
     pub(super) phase: Phase,
@@ -156,6 +166,11 @@ fn start(
         reread,
         reloads: Reloads::default(),
         restarts: Restarts::default(),
+        templates: Vec::new(),
+        last_template: 0,
+        said: crossbeam_channel::unbounded(),
+        proven: 0,
+        strangers: BTreeMap::new(),
         memory_at: Some(Instant::now()),
         phase: Phase::Running,
         exit: Exit::Stopped,
@@ -218,6 +233,9 @@ impl Supervisor {
                     Ok(news) => self.heard(news),
                     Err(_) => self.dispatcher_ended(),
                 },
+                recv(self.said.1) -> said => if let Ok((number, said)) = said {
+                    self.template_said(number, said);
+                },
                 recv(self.asks) -> ask => match ask {
                     Ok(ask) => self.asked(ask),
                     // Its thread has failed, and said so.
@@ -245,6 +263,8 @@ impl Supervisor {
             Phase::Leaving(at) | Phase::Draining(at) => Some(at),
         };
         let patience = self.workers.values().filter_map(|w| w.patience);
+        let templates = self.templates.iter().filter_map(|t| t.patience);
+        let patience = patience.chain(templates);
         let look = self.next_look().filter(|_| self.phase == Phase::Running);
         let told = self.announcer.deadline();
         let others = self.put_off.iter().copied().chain(patience);
@@ -254,13 +274,14 @@ impl Supervisor {
     fn keep_time(&mut self) {
         let now = Instant::now();
         self.put_off.retain(|at| *at > now);
+        self.end_templates(now);
         self.end_patience(now);
         self.look_for_worn(now);
         match self.phase {
             Phase::Leaving(at) if now >= at => self.enough("the graceful timeout is over"),
             Phase::Draining(at) if now >= at => {
                 for (id, worker) in &mut self.workers {
-                    telemetry::warn!("{id} (pid {}) does not end; killing it", worker.child.id());
+                    telemetry::warn!("{id} (pid {}) does not end; killing it", worker.process.id());
                     kill(worker);
                 }
                 // Killed processes end; SIGCHLD tells.

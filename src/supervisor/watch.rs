@@ -1,12 +1,8 @@
 //! Worker processes: started, heard of, buried, and followed by others.
 
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::Child;
 use std::process::ExitStatus;
 use std::time::Instant;
-
-use nix::sys::signal::Signal;
 
 use super::Exit;
 use super::plan::Member;
@@ -15,7 +11,7 @@ use super::plan::Stage;
 use super::plan::Wanted;
 use super::plan::plan;
 use super::policy::End;
-use super::policy::Verdict;
+use super::process::Process;
 use super::reason::Reason;
 use super::recycle::jittered;
 use super::recycle::random;
@@ -31,12 +27,12 @@ use crate::telemetry;
 /// A worker process.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) child: Child,
+    pub(super) process: Process,
     pub(super) generation: u32,
     /// It tells its application that there is no other worker.
     pub(super) alone: bool,
     pub(super) started: Instant,
-    ready: Option<Instant>,
+    pub(super) ready: Option<Instant>,
     /// It is to be replaced, and why.
     pub(super) leaving: Option<Reason>,
     /// It was told to end.
@@ -47,9 +43,9 @@ pub(super) struct Worker {
     pub(super) patience: Option<Instant>,
     /// When it has lived long enough.
     pub(super) retires: Option<Instant>,
-    load_failed: Option<String>,
+    pub(super) load_failed: Option<String>,
     pub(super) exited: Option<ExitStatus>,
-    gone: Option<Loss>,
+    pub(super) gone: Option<Loss>,
 }
 
 impl Worker {
@@ -105,8 +101,7 @@ impl Supervisor {
     }
 
     fn spawn(&mut self) {
-        self.last_id += 1;
-        let id = WorkerId(self.last_id);
+        let id = WorkerId(self.last_id + 1);
         let config = self.newest_config();
         let (slots, patience) = (config.workers.threads as usize, config.workers.start_timeout);
         let recycle = &config.recycle;
@@ -114,17 +109,25 @@ impl Supervisor {
         let wears_out = recycle.max_requests.map(|least| jittered(least, more, random()));
         let mut settings = config.worker_settings(id.0);
         settings.multiprocess = self.wanted > 1;
-        let started = serde_json::to_vec(&settings).map_err(io::Error::other).and_then(|setup| {
+        let started = if config.loading.preload {
+            match self.fork(id, slots) {
+                Some(started) => started,
+                None => return,
+            }
+        } else {
             // Who the instance is stays as it was at its start.
-            Ok((setup, spawn::spawn(&self.interpreter, &self.config.process, slots)?))
-        });
+            spawn::spawn(&self.interpreter, &self.config.process, slots)
+        };
+        self.last_id = id.0;
+        let setup = serde_json::to_vec(&settings).map_err(io::Error::other);
+        let started = setup.and_then(|setup| Ok((setup, started?)));
         match started {
             Ok((setup, started)) => {
-                let spawn::Started { child, bridge, board } = started;
-                telemetry::debug!("{id} started (pid {})", child.id());
+                let spawn::Started { process, bridge, board } = started;
+                telemetry::debug!("{id} started");
                 let now = Instant::now();
                 let worker = Worker {
-                    child,
+                    process,
                     generation: self.reloads.generation(),
                     alone: !settings.multiprocess,
                     started: now,
@@ -176,7 +179,10 @@ impl Supervisor {
                     worker.ready = Some(now);
                     worker.retires = retires;
                     worker.patience = worker.patience.filter(|_| worker.draining);
-                    telemetry::info!("{id} (pid {}) is ready after {took:.2} s", worker.child.id());
+                    telemetry::info!(
+                        "{id} (pid {}) is ready after {took:.2} s",
+                        worker.process.id()
+                    );
                 }
             }
             News::LoadFailed(id, text) => {
@@ -219,7 +225,7 @@ impl Supervisor {
             return;
         }
         let Some(worker) = self.workers.get_mut(&id).filter(|w| !w.draining) else { return };
-        telemetry::info!("{id} (pid {}) was told to end", worker.child.id());
+        telemetry::info!("{id} (pid {}) was told to end", worker.process.id());
         if !self.config.workers.keep_alive {
             self.wanted = self.wanted.saturating_sub(1);
         }
@@ -254,7 +260,7 @@ impl Supervisor {
         for (id, worker) in &mut self.workers {
             if worker.patience.is_some_and(|at| at <= now) {
                 worker.patience = None;
-                let pid = worker.child.id();
+                let pid = worker.process.id();
                 if worker.draining {
                     telemetry::warn!("{id} (pid {pid}) does not come to an end; killing it");
                 } else {
@@ -267,111 +273,15 @@ impl Supervisor {
             }
         }
     }
-
-    /// A worker whose process has ended and whose requests have been seen to is history.
-    pub(super) fn bury(&mut self, id: WorkerId) {
-        let done = self.workers.get(&id).is_some_and(|w| w.exited.is_some() && w.gone.is_some());
-        if !done {
-            return;
-        }
-        let Some(worker) = self.workers.remove(&id) else { return };
-        let (Some(status), Some(loss)) = (worker.exited, worker.gone) else { return };
-        let pid = worker.child.id();
-        let how = describe(status);
-        if let Some(text) = &worker.load_failed {
-            // When the first has ended the instance, the others have nothing to add.
-            if self.may_spawn() && !worker.draining {
-                let title = format!("{id} (pid {pid}): the application did not load");
-                telemetry::error_block(&title, text);
-                self.came_to_nothing(worker.generation, End::LoadFailed, text);
-            }
-        } else if let Some(ready) = worker.ready {
-            let asked = worker.draining || self.phase != Phase::Running;
-            let costs = costs(loss);
-            if asked && costs.is_empty() {
-                telemetry::info!("{id} (pid {pid}) has ended ({how})");
-            } else {
-                telemetry::error!("{id} (pid {pid}) died ({how}){costs}");
-            }
-            if !worker.draining {
-                self.restarts.count(Reason::Died);
-                self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
-            } else if self.workers.is_empty() && self.wanted == 0 {
-                // Without keep-alive each of them was told to end.
-                self.follow(End::Died { lived: ready.elapsed(), finished: loss.finished });
-            }
-        } else if worker.draining || self.phase != Phase::Running {
-            telemetry::debug!("{id} (pid {pid}) was ended while it was loading");
-        } else {
-            let what = format!("{id} (pid {pid}) ended before the application was loaded ({how})");
-            telemetry::error!("{what}");
-            self.came_to_nothing(worker.generation, End::NeverReady, &what);
-        }
-    }
-
-    fn came_to_nothing(&mut self, generation: u32, end: End, why: &str) {
-        self.restarts.count(Reason::NotLoaded);
-        if !self.load_failed(generation, why) {
-            self.follow(end);
-        }
-    }
-
-    fn follow(&mut self, end: End) {
-        if !self.may_spawn() {
-            return;
-        }
-        let others = self.workers.len();
-        match self.policy.judge(end, others, self.config.workers.keep_alive) {
-            Verdict::GoOn => {
-                telemetry::warn!("{} left", count(others, "worker"));
-                self.wanted = self.wanted.saturating_sub(1);
-            }
-            Verdict::Replace(delay) if delay.is_zero() => {}
-            Verdict::Replace(delay) => {
-                telemetry::warn!("the next worker starts in {:.1} s", delay.as_secs_f64());
-                self.put_off.push(Instant::now() + delay);
-            }
-            Verdict::Stop(exit) => {
-                telemetry::info!("cannot go on: ending with exit code {}", exit.code());
-                self.fail(exit);
-            }
-        }
-    }
 }
 
 pub(super) fn kill(worker: &mut Worker) {
     if worker.exited.is_none() {
-        // It fails only for a process that has ended already.
-        let _ = worker.child.kill();
-    }
-}
-
-/// What a worker's end did to requests, as the rest of a sentence; empty if nothing.
-fn costs(loss: Loss) -> String {
-    let begun = count(loss.begun, "request");
-    let put_back = count(loss.put_back, "request");
-    match (loss.begun, loss.put_back) {
-        (0, 0) => String::new(),
-        (_, 0) => format!(": {begun} begun and answered 502 or cut off"),
-        (0, _) => format!(": {put_back} not begun and handed on"),
-        _ => format!(
-            ": {begun} begun and answered 502 or cut off, {put_back} not begun and handed on"
-        ),
+        worker.process.kill();
     }
 }
 
 /// `1 worker`, `2 workers`.
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (_, Some(signal)) => {
-            let name = Signal::try_from(signal).map_or("unknown", Signal::as_str);
-            format!("killed by signal {signal}, {name}")
-        }
-        _ => status.to_string(),
-    }
 }

@@ -93,6 +93,8 @@ pub(crate) fn settings() -> WorkerSettings {
         script_name: String::new(),
         server_name: None,
         underscore_headers: Underscore::Drop,
+        on_worker_start: None,
+        on_worker_stop: None,
         lint: false,
         access_log: false,
         log_level: Level::Error,

@@ -34,16 +34,19 @@ def test_a_wrong_configuration_is_noticed(tmp_path: Path) -> None:
 
 
 class Example:
-    """scripts/run_example.py as a process, in a group of its own."""
+    """A script of `scripts` as a process, in a group of its own."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(
+        self, directory: Path, *options: str, script: str = "run_example.py", run_dir: bool = True
+    ) -> None:
         self.output = directory / "output"
         self.mark = str(directory)
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, str(ROOT / "scripts" / "run_example.py")),
-                    *("--run-dir", str(directory / "run"), "--lurcher", str(COMMAND), *options),
+                    *(sys.executable, str(ROOT / "scripts" / script)),
+                    *(("--run-dir", str(directory / "run")) if run_dir else ()),
+                    *("--lurcher", str(COMMAND), *options),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -102,6 +105,42 @@ def test_two_side_by_side_take_different_ports(tmp_path: Path) -> None:
     for example in (one, two):
         os.killpg(example.process.pid, signal.SIGINT)
         example.assert_ended(0)
+
+
+def served(directory: Path, *options: str) -> Example:
+    """What `make run` does."""
+    return Example(directory, *options, script="run_serve.py", run_dir=False)
+
+
+def test_make_run_answers_once_and_ends(tmp_path: Path) -> None:
+    example = served(tmp_path, "--once")
+    example.assert_ended(0)
+    assert "HTTP/1.1 200 OK" in example.said()
+    assert "Hello from worker" in example.said()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_make_run_stays_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
+    """A second one beside it takes another port."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = served(tmp_path / "a")
+    ports = {one.wait_for_url()}
+    two = served(tmp_path / "b")
+    ports.add(two.wait_for_url())
+    assert len(ports) == 2
+    for port in ports:
+        assert get(port, "/again").body.startswith(b"Hello from worker")
+    for example in (one, two):
+        os.killpg(example.process.pid, number)
+        example.assert_ended(0)
+
+
+def test_make_run_tells_why_an_application_does_not_load(tmp_path: Path) -> None:
+    example = served(tmp_path, "--wsgi-app", "no_such_module:application")
+    example.assert_ended(1)
+    assert "no_such_module" in example.said()
+    assert "lurcher ended with exit code 4" in example.said()
 
 
 def test_an_application_that_does_not_load_is_told(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from support.load import Load
 from support.own import Handler, Message, echo, wait_for_messages
+from support.process import COMMAND
 from support.rawhttp import Client, ClosedError, request
 from support.stage import Stage
 from support.waiting import wait_for
@@ -421,3 +424,63 @@ def test_unix_sockets_and_the_access_log(stage: Stage, tmp_path: Path) -> None:
     assert '"GET /x HTTP/1.0" 200 3 "-" "me"' in line
     front.process.stop()
     assert not path.exists()
+
+
+def test_sockets_of_systemd_and_of_ipv6(stage: Stage, tmp_path: Path) -> None:
+    front = stage.own_front("--bind", "[::1]:0")
+    said = front.process.wait_for_err("listening at [::1]:")
+    port = int(re.findall(r"listening at \[::1\]:(\d+)", said)[0])
+    with Handler(front, echo) as handler:
+        with Client(port, host="::1", family=socket.AF_INET6) as client:
+            assert client.get("/six").body == b"/six "
+        assert handler.messages[0].headers["REMOTE_ADDR"] == "::1"
+    with socket.socket() as handed:
+        handed.bind(("127.0.0.1", 0))
+        handed.listen()
+        os.set_inheritable(handed.fileno(), True)
+        # As systemd does it: the socket is descriptor 3, and the variables name the process.
+        script = f"""
+            exec 3<&{handed.fileno()}
+            LISTEN_PID=$$ LISTEN_FDS=1 exec {COMMAND} front --bind systemd \\
+                --route /=ipc://{tmp_path}/s,ipc://{tmp_path}/r
+        """
+        process = subprocess.Popen(
+            ["bash", "-c", script], pass_fds=[handed.fileno()], stderr=subprocess.PIPE
+        )
+        try:
+            with Client(handed.getsockname()[1]) as client:
+                client.send(b"nonsense\r\n\r\n")
+                assert client.response("GET").status == 400
+        finally:
+            process.terminate()
+            assert process.stderr is not None
+            process.stderr.close()
+            assert process.wait(10) == 0
+
+
+def test_the_command_line_says_what_is_wrong(stage: Stage, tmp_path: Path) -> None:
+    missing = stage.command("front", "--bind", "nowhere", "--peer-window", "0")
+    assert missing.returncode == 64
+    said = missing.stderr.splitlines()
+    assert any(line.startswith("lurcher: --route is missing") for line in said)
+    assert any("--bind:" in line and "is no address to listen at" in line for line in said)
+    assert any("--peer-window:" in line for line in said)
+    assert any("for example: lurcher front --route" in line for line in said)
+    route = f"/=ipc://{tmp_path}/s,ipc://{tmp_path}/r"
+    twice = stage.command("front", "--route", route, "--route", route, "--upload", "files")
+    assert "is given twice" in twice.stderr
+    assert "--upload-dir: is needed by --upload files" in twice.stderr
+    (tmp_path / "lurcher-front.toml").write_text(f"route = ['{route}']\nretry = 'idempotent'\n")
+    shown = stage.command("front", "--print-config", "--head-limit", "8K")
+    assert shown.returncode == 0, shown.stderr
+    settings = [line.split("#")[0].strip() for line in shown.stdout.splitlines()]
+    assert 'retry = "idempotent"' in settings
+    assert 'head-limit = "8K"' in settings
+    assert 'bind = ["127.0.0.1:8000"]' in settings
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = stage.command("front", "--bind", at)
+        assert refused.returncode == 73
+        assert f"cannot listen at {at}" in refused.stderr

@@ -198,6 +198,31 @@ def test_a_worker_says_what_its_slots_do(tmp_path: Path) -> None:
         assert "time.sleep(seconds)" in busy["stack"][-1], busy
 
 
+def test_stacks_of_all_busy_slots(stage: Stage) -> None:
+    """Of workers that work, that have nothing to do, and that do not run."""
+    front = stage.mongrel2()
+    words = [*front.options, "--workers", "3", "--threads", "2"]
+    lurcher = stage.lurcher(*words, app="hanging:application")
+    pids = lurcher.wait_for_workers(3)
+    get(front.port, "/quick")
+    with Client(front.port) as client:
+        client.send_request("GET", "/sleep?for=4")
+        wait_for("it to begin", lambda: "sleeps" in stage.record())
+        told = stage.command("stacks")
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.count("idle\n") == 2, told.stdout
+        assert "s: GET /sleep?for=4 (ticket #" in told.stdout
+        assert "time.sleep(seconds)" in told.stdout
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert stage.command("stacks").stdout.count("no answer within two seconds") == 3
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        assert client.response().body == b"sleep"
+
+
 def test_a_worker_that_computes_is_left_alone(stage: Stage) -> None:
     """Python code in every slot, for many times --worker-timeout."""
     front = stage.mongrel2()

@@ -9,6 +9,7 @@ pub(super) mod front_end;
 pub(super) mod general;
 pub(super) mod handlers;
 pub(super) mod limits;
+pub(super) mod loading;
 pub(super) mod log;
 pub(super) mod process;
 pub(super) mod recycle;

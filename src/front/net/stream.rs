@@ -11,12 +11,19 @@ use std::task::Context;
 use std::task::Poll;
 
 use nix::sys::socket::Shutdown;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tokio::net::UnixListener;
 use tokio::net::UnixStream;
 
 use crate::front::fellows::Source;
+
+/// Seconds of silence before a handler's host is asked whether it is there, seconds between questions, and how many.
+const KEEPALIVE_IDLE: u32 = 30;
+const KEEPALIVE_INTERVAL: u32 = 10;
+const KEEPALIVE_COUNT: u32 = 3;
 
 /// A connection.
 #[derive(Debug)]
@@ -102,6 +109,19 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
+    /// The next connection of a handler: one whose host has gone without a word is noticed in the end.
+    pub(crate) async fn accept_handler(&self) -> io::Result<Stream> {
+        let stream = self.accept().await?;
+        if let Stream::Tcp(stream) = &stream {
+            // Without them all works, but such a host stays a peer until something is written to it.
+            let _ = setsockopt(stream, sockopt::KeepAlive, &true);
+            let _ = setsockopt(stream, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE);
+            let _ = setsockopt(stream, sockopt::TcpKeepInterval, &KEEPALIVE_INTERVAL);
+            let _ = setsockopt(stream, sockopt::TcpKeepCount, &KEEPALIVE_COUNT);
+        }
+        Ok(stream)
+    }
+
     /// The next connection.
     pub(crate) async fn accept(&self) -> io::Result<Stream> {
         match self {

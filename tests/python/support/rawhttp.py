@@ -79,10 +79,11 @@ class Client:
         seconds: float = 20.0,
         host: str = "127.0.0.1",
         receive_buffer: int | None = None,
+        family: socket.AddressFamily = socket.AF_INET,
     ) -> None:
         self.seconds = seconds
         self.deadline = time.monotonic() + seconds
-        self.socket = socket.socket()
+        self.socket = socket.socket(family)
         self.socket.settimeout(seconds)
         if receive_buffer is not None:
             # Before connecting, for it decides about the window.
