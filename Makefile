@@ -138,6 +138,11 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
+.PHONY: uploads
+uploads: build-tools dev ## 1 GiB by upload file and by stream, and ten cut uploads; fails if memory grows or a file stays
+	@printf '\n== %s\n' 'uploads: 1 GiB through the real Mongrel2, both ways'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/uploads.py
+
 # More words for `make compare`, such as COMPARE='--connections 256 --seconds 10'.
 COMPARE ?=
 
@@ -148,6 +153,12 @@ compare: build-tools run-tools test-tools compare-tools dev ## Requests a second
 .PHONY: endure
 endure: build-tools run-tools test-tools compare-tools dev ## What lurcher serve endures: ab, h2load, wrk, curl; slowhttptest's four modes; 10,000 idle connections
 	$(BIN)/python benches/endure.py
+
+.PHONY: bench-bodies
+# Which of its rows: make bench-bodies ROWS='blob slow-clients'.
+ROWS ?=
+bench-bodies: build-tools run-tools test-tools dev ## Large, slow and broken downloads in full size through the real Mongrel2 (some 8 minutes)
+	PYTHONPATH=scripts:tests/python:tests/python/apps $(BIN)/python benches/bulk.py $(ROWS)
 
 .PHONY: bench
 bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the same run (benches/README.md)

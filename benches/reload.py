@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from support.process import Lurcher
 from support.site import Site
 from support.stage import Stage
 from support.waiting import wait_for
@@ -29,6 +30,11 @@ def wrk(port: int, seconds: int) -> subprocess.Popen[str]:
     url = f"http://127.0.0.1:{port}/number/7"
     words = ["wrk", "-t", "2", "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--timeout", "10s", url]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own words
+
+
+def wait_for_count(lurcher: Lurcher, says: str, times: int) -> None:
+    """Wait until Lurcher has said it so often."""
+    wait_for(says, lambda: lurcher.err().count(says) == times, 60)
 
 
 def verdict(what: str, load: subprocess.Popen[str]) -> bool:
@@ -53,7 +59,7 @@ def reloads(directory: Path, times: int) -> bool:
     for number in range(1, times + 1):
         site.write(number + 1)
         lurcher.send_signal(signal.SIGHUP)
-        wait_for("the reload", lambda n=number: lurcher.err().count("reloaded: ") == n, 60)
+        wait_for_count(lurcher, "reloaded: ", number)
     took = (time.monotonic() - began) / times
     site.write(0, extra="this is no Python")
     lurcher.send_signal(signal.SIGHUP)

@@ -110,6 +110,12 @@ class FileWrapper:
     def __new__(cls, filelike: _Reads, blksize: int = 8192) -> FileWrapper: ...
     def __iter__(self) -> FileWrapper: ...
     def __next__(self) -> bytes: ...
+    def seekable(self) -> bool:
+        """Whether the file can be sought in."""
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """The file's own seek."""
+    def tell(self) -> int:
+        """The file's own tell."""
     def close(self) -> None:
         """Close the file, once, if it can be closed."""
 
@@ -136,6 +142,12 @@ class Body:
     def readable(self) -> bool: ...
     def writable(self) -> bool: ...
     def seekable(self) -> bool: ...
+
+@final
+class ClientDisconnected:
+    """lurcher.client_disconnected: whether the client of one request has left."""
+
+    def __call__(self) -> bool: ...
 
 def main(args: list[str], executable: str, flags: list[str]) -> int:
     """Run a command line. Give the exit code."""

@@ -63,6 +63,7 @@ pub use group::front_end::FrontEnd;
 pub use group::handlers::Handlers;
 pub use group::limits::Limits;
 pub use group::loading::Loading;
+pub use group::log::AccessFormat;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
@@ -130,7 +131,8 @@ impl Config {
             lint: self.application.lint,
             on_worker_start: self.loading.on_worker_start.clone(),
             on_worker_stop: self.loading.on_worker_stop.clone(),
-            access_log: self.log.access_log.is_some(),
+            access_log: self.log.access_log.is_some()
+                && self.log.access_log_format == AccessFormat::Combined,
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,

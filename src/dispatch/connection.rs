@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::inflow::Inflow;
 use super::outgoing::Outgoing;
+use super::pace;
 use super::pace::Pace;
 use super::refuse::Refusal;
 use super::spool::Spool;
@@ -24,6 +25,10 @@ pub(crate) const LINE: usize = 64;
 /// With flow control: the credits of a connection for which nothing is under way, and so the longest possible message
 /// (protocol section 7.2).
 pub(crate) const CREDITS: u64 = 102_400;
+
+/// A message is a quarter of that, so that the front end writes some while the credits of others are on their way back:
+/// more than twice as fast as one message at a time.
+const CREDIT_MESSAGE: u64 = CREDITS / 4;
 
 /// One thing to be answered, in its turn.
 #[derive(Debug)]
@@ -185,7 +190,7 @@ impl Connection {
             return (self.closing && self.active.is_none()).then_some(Piece::Close);
         }
         if let Some(credits) = self.credits {
-            let most = usize::try_from(credits.min(CREDITS)).unwrap_or(usize::MAX);
+            let most = usize::try_from(credits.min(CREDIT_MESSAGE)).unwrap_or(usize::MAX);
             return (most > 0).then_some(Piece::Bytes(waiting.min(most)));
         }
         let last = self.active.is_none() && (self.line.is_empty() || self.closing);
@@ -217,10 +222,20 @@ impl Connection {
         (!self.out.is_empty() && self.credits.is_none()).then(|| self.pace.again())
     }
 
+    /// Whether without flow control so much is under way that it is not known when the client will have read it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.credits.is_none() && self.out.len() >= pace::MESSAGE && self.pace.is_full()
+    }
+
     /// How long the front end has taken nothing of what waits for it. `congested` says that it takes nothing at all;
     /// else, without flow control, it is we who wait.
     pub(crate) fn stuck(&self, now: Instant, congested: bool) -> Duration {
-        if self.out.is_empty() || !(congested || self.credits.is_some()) {
+        if congested || self.credits.is_some() { self.waits(now) } else { Duration::ZERO }
+    }
+
+    /// How long nothing of what waits for the client has gone out.
+    pub(crate) fn waits(&self, now: Instant) -> Duration {
+        if self.out.is_empty() {
             return Duration::ZERO;
         }
         now.saturating_duration_since(self.progress)
@@ -319,8 +334,10 @@ mod tests {
         c.credits = Some(102_400);
         c.begin(Ticket(1));
         c.push(&vec![b'x'; 250_000], &mut spool(now));
-        assert_eq!(c.take(now), Some(Piece::Bytes(102_400)));
-        c.taken(now, 102_400);
+        for _ in 0..4 {
+            assert_eq!(c.take(now), Some(Piece::Bytes(25_600)));
+            c.taken(now, 25_600);
+        }
         assert_eq!(c.take(now), None);
         assert_eq!(c.stuck(now + Duration::from_secs(9), false), Duration::from_secs(9));
         c.credited(7, now + Duration::from_secs(9));

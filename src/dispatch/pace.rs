@@ -77,6 +77,11 @@ impl Pace {
         (pending > 0 && self.unwritten.len() < most).then_some(pending.min(MESSAGE))
     }
 
+    /// Whether nothing at all may be sent for now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.unwritten.len() >= MOST
+    }
+
     /// One message of `bytes` was sent.
     pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
         self.pass(now);

@@ -75,7 +75,17 @@ pub fn put_ctl(
     conn: ConnId,
     ctl: Ctl,
 ) -> Result<(), ReplyError> {
-    put_head(out, to, b"X ", &[conn])?;
+    put_ctl_many(out, to, &[conn], ctl)
+}
+
+/// Appends one control message about up to [`MAX_TARGETS`] connections.
+pub fn put_ctl_many(
+    out: &mut Vec<u8>,
+    to: &SenderUuid,
+    conns: &[ConnId],
+    ctl: Ctl,
+) -> Result<(), ReplyError> {
+    put_head(out, to, b"X ", conns)?;
     let setting: (&[u8], Item<'_>) = match ctl {
         Ctl::KeepAlive => (b"keep-alive", Item::Bool(true)),
         Ctl::Cancel => (b"cancel", Item::Bool(true)),

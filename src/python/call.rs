@@ -9,10 +9,14 @@ use pyo3::types::PyTuple;
 
 use crate::wsgi::response::Gone;
 use crate::wsgi::response::Next;
+use crate::wsgi::response::WriteError;
 
 use super::ClientGone;
 use super::file_wrapper::FileWrapper;
+use super::file_wrapper::LARGE;
+use super::file_wrapper::Plain;
 use super::start::StartResponse;
+use super::start::write_error;
 use super::trace;
 
 /// What a slot runs inside the request's own context: `run(environ, start_response)`.
@@ -93,6 +97,17 @@ fn iterate(py: Python<'_>, start: &StartResponse, result: &Bound<'_, PyAny>) -> 
 
 /// Sends a file that the application left to us, no further than its announced length.
 fn send_file(py: Python<'_>, start: &StartResponse, file: &FileWrapper) -> PyResult<()> {
+    if let Some(mut plain) = file.plain(py) {
+        if let Some(length) = plain.left() {
+            start.expect(py, length);
+        }
+        let room = start.room(py);
+        return match py.detach(|| send_plain(start, &mut plain, room)) {
+            Ok(()) => Ok(()),
+            Err(Unsent::Read(error)) => Err(error.into()),
+            Err(Unsent::Write(error)) => Err(write_error(error)),
+        };
+    }
     let size = file.block_size(py);
     loop {
         let size = start.room(py).map_or(size, |room| room.min(size));
@@ -109,6 +124,28 @@ fn send_file(py: Python<'_>, start: &StartResponse, file: &FileWrapper) -> PyRes
             return Err(ClientGone::new_err(Gone.to_string()));
         }
     }
+}
+
+/// Why a file is not sent to its end.
+enum Unsent {
+    Read(std::io::Error),
+    Write(WriteError),
+}
+
+/// Sends a regular file, without the interpreter, no further than `room`.
+fn send_plain(start: &StartResponse, file: &mut Plain, room: Option<u64>) -> Result<(), Unsent> {
+    let mut buffer = vec![0; LARGE];
+    let mut room = room.unwrap_or(u64::MAX);
+    while room > 0 {
+        let most = buffer.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let read = file.read(&mut buffer[..most]).map_err(Unsent::Read)?;
+        let next = start.block_detached(&buffer[..read]).map_err(Unsent::Write)?;
+        if read == 0 || next == Next::Enough {
+            break;
+        }
+        room -= read as u64;
+    }
+    Ok(())
 }
 
 /// Calls `close()` if there is one (PEP 3333: "must call that method upon completion").

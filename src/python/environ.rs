@@ -18,6 +18,7 @@ use crate::wsgi::request::Request;
 use crate::wsgi::request::Spelled;
 
 use super::body::Body;
+use super::client;
 use super::errors::ErrorLog;
 use super::file_wrapper::FileWrapper;
 use super::text::latin1;
@@ -65,6 +66,7 @@ impl Environs {
         base.set_item("wsgi.input_terminated", true)?;
         base.set_item("wsgi.file_wrapper", py.get_type::<FileWrapper>())?;
         base.set_item("SERVER_SOFTWARE", SERVER)?;
+        client::reserve(&base)?;
         let bytes_io = py.import("io")?.getattr("BytesIO")?.unbind();
         let open_file = py.import("io")?.getattr("open")?.unbind();
         Ok(Environs { base: base.unbind(), names, headers: HashMap::new(), bytes_io, open_file })

@@ -9,6 +9,7 @@
 
 mod body;
 mod call;
+mod client;
 mod environ;
 mod errors;
 mod file_wrapper;
@@ -81,5 +82,6 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<errors::ErrorLog>()?;
     module.add_class::<file_wrapper::FileWrapper>()?;
     module.add_class::<body::Body>()?;
+    module.add_class::<client::ClientDisconnected>()?;
     module.add_function(wrap_pyfunction!(main, module)?)
 }

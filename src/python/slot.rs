@@ -24,6 +24,7 @@ use crate::wsgi::user;
 
 use super::Released;
 use super::call::Application;
+use super::client;
 use super::environ::Environs;
 use super::environ::Lent;
 use super::errors::ErrorLog;
@@ -194,6 +195,9 @@ impl Slot {
         let py = call.py;
         let Lent { environ, input, errors } = self.environs.make(py, request, input)?;
         self.errors = Some(errors.unbind());
+        if let Some(watch) = start.get().watch(py) {
+            client::put(&environ, watch)?;
+        }
         let context = self.context.bind(py).call_method0(intern!(py, "copy"))?;
         let application = self.application.bind(py);
         let called = context.call_method1(intern!(py, "run"), (application, environ, start));

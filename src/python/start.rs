@@ -21,7 +21,10 @@ use pyo3::types::PyTuple;
 use crate::http::head::Head;
 use crate::http::head::Took;
 use crate::telemetry::Escaped;
+use crate::worker::Bare;
 use crate::worker::Out;
+use crate::worker::Wait;
+use crate::worker::Watch;
 use crate::wsgi::response::Gone;
 use crate::wsgi::response::Next;
 use crate::wsgi::response::Response;
@@ -40,16 +43,16 @@ pub(super) struct Exchange {
     pub(super) out: Option<Out>,
 }
 
-/// A sink that waits with the interpreter released.
-pub(super) struct Way<'a, 'py> {
+/// A sink that waits in the way of its caller.
+pub(super) struct Way<'a, W> {
     out: Option<&'a mut Out>,
-    py: Python<'py>,
+    wait: W,
 }
 
-impl Sink for Way<'_, '_> {
+impl<W: Wait> Sink for Way<'_, W> {
     fn block(&mut self, pieces: &[&[u8]]) -> Result<(), Gone> {
         match &mut self.out {
-            Some(out) => out.block(pieces, &Released(self.py)),
+            Some(out) => out.block(pieces, &self.wait),
             None => Err(Gone),
         }
     }
@@ -57,11 +60,20 @@ impl Sink for Way<'_, '_> {
 
 impl Exchange {
     /// The two parts, for a call of the one with the other.
-    pub(super) fn parts<'a, 'py>(
-        &'a mut self,
+    pub(super) fn parts<'py>(
+        &mut self,
         py: Python<'py>,
-    ) -> (&'a mut Response, Way<'a, 'py>) {
-        (&mut self.response, Way { out: self.out.as_mut(), py })
+    ) -> (&mut Response, Way<'_, Released<'py>>) {
+        (&mut self.response, Way { out: self.out.as_mut(), wait: Released(py) })
+    }
+
+    /// One block, on its way before the application goes on.
+    fn block(&mut self, data: &[u8], wait: impl Wait + Copy) -> Result<Next, WriteError> {
+        let wrote = self.response.block(data, &mut Way { out: self.out.as_mut(), wait });
+        if let Some(out) = &mut self.out {
+            out.push(&wait);
+        }
+        wrote
     }
 }
 
@@ -86,15 +98,23 @@ impl StartResponse {
 
     /// Sends one block, and has it on its way before the application goes on.
     pub(super) fn block(&self, py: Python<'_>, data: &[u8]) -> PyResult<Next> {
-        let wrote = self.with(py, |exchange| {
-            let (response, mut way) = exchange.parts(py);
-            let wrote = response.block(data, &mut way);
-            if let Some(out) = &mut exchange.out {
-                out.push(&Released(py));
-            }
-            wrote
-        });
+        let wrote = self.with(py, |exchange| exchange.block(data, Released(py)));
         wrote.map_err(write_error)
+    }
+
+    /// The same where no interpreter is held.
+    pub(super) fn block_detached(&self, data: &[u8]) -> Result<Next, WriteError> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner).block(data, Bare)
+    }
+
+    /// The body is a file of so many bytes.
+    pub(super) fn expect(&self, py: Python<'_>, length: u64) {
+        self.with(py, |exchange| exchange.response.expect(length));
+    }
+
+    /// What tells whether the client has left.
+    pub(super) fn watch(&self, py: Python<'_>) -> Option<Watch> {
+        self.with(py, |exchange| exchange.out.as_ref().map(Out::watch))
     }
 
     /// Sends the whole body at once.
@@ -117,7 +137,7 @@ impl StartResponse {
     }
 }
 
-fn write_error(error: WriteError) -> PyErr {
+pub(super) fn write_error(error: WriteError) -> PyErr {
     match error {
         WriteError::Gone(_) => ClientGone::new_err(error.to_string()),
         WriteError::NotStarted | WriteError::Over => PyRuntimeError::new_err(error.to_string()),

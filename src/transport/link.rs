@@ -202,7 +202,9 @@ impl Link {
             _ => None,
         };
         // An XPUB at its high-water mark cannot be waited for: it always claims to be writable.
-        let backlog = (self.publisher.backlog_bytes() > 0).then(|| now + Duration::from_millis(2));
+        // Nor does libzmq tell when it has written.
+        let waits = self.publisher.backlog_bytes() > 0 || self.congested();
+        let backlog = waits.then(|| now + Duration::from_millis(2));
         state.into_iter().chain(backlog).min()
     }
 

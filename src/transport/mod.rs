@@ -6,6 +6,7 @@
 mod link;
 mod monitor;
 mod option;
+mod parcel;
 mod publisher;
 
 use std::os::fd::RawFd;

@@ -1,7 +1,7 @@
 //! The one socket option that the `zmq` crate does not offer: `ZMQ_XPUB_NODROP`.
 //!
 //! With it, a publication at the high-water mark fails with `EAGAIN` instead of being dropped without a word
-//! (`zmq_setsockopt(3)`). This is one of the three places for unsafe code.
+//! (`zmq_setsockopt(3)`). This is one of the few places for unsafe code.
 #![allow(unsafe_code, reason = "zmq_setsockopt through zmq-sys")]
 
 /// Makes an XPUB refuse a message at its high-water mark instead of dropping it.

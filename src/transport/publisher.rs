@@ -6,18 +6,25 @@
 use std::collections::HashSet;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
 use super::TransportError;
 use super::option;
+use super::parcel;
 
 /// How long last responses may take to leave when the socket is closed, in ms.
 const LINGER_MS: i32 = 3_000;
 
-/// Publications kept while a front end has never subscribed yet, or its high-water mark is reached. Beyond it, slots
-/// wait.
-const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
+/// Publications kept here and in libzmq, because a front end has never subscribed yet, or takes them slowly. Beyond it,
+/// responses wait where they are.
+const BACKLOG_BYTES: usize = 8 * 1024 * 1024;
+
+/// A publication of so many bytes is handed over without a copy, and counted until it is written.
+const PARCEL: usize = 16 * 1024;
 
 /// How long publications are kept for a front end that has not subscribed yet. Longer than the PULL waits for it.
 const UNSUBSCRIBED_KEEP: Duration = Duration::from_secs(12);
@@ -39,6 +46,8 @@ pub(super) struct Publisher {
     ever_subscribed: bool,
     backlog: VecDeque<Vec<u8>>,
     backlog_bytes: usize,
+    /// Bytes that libzmq has and has not written.
+    under_way: Arc<AtomicUsize>,
     dropped: u64,
     /// Something was published that nobody has subscribed to: `Some(true)` until it is told.
     unheard: Option<bool>,
@@ -69,6 +78,7 @@ impl Publisher {
             ever_subscribed: false,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
+            under_way: Arc::default(),
             dropped: 0,
             unheard: None,
             look: true,
@@ -85,7 +95,7 @@ impl Publisher {
     }
 
     pub(super) fn congested(&self) -> bool {
-        self.backlog_bytes > BACKLOG_BYTES
+        self.backlog_bytes + self.under_way.load(Ordering::Relaxed) > BACKLOG_BYTES
     }
 
     pub(super) fn backlog_bytes(&self) -> usize {
@@ -142,9 +152,11 @@ impl Publisher {
 
     /// Publishes one reply, now or when it is possible.
     pub(super) fn publish(&mut self, reply: Vec<u8>) {
+        let mut reply = reply;
         if self.backlog.is_empty() && self.subscribed() {
-            if self.send(&reply) {
-                return;
+            match self.send(reply) {
+                Ok(()) => return,
+                Err(back) => reply = back,
             }
         } else if !self.subscribed() && self.ever_subscribed {
             self.dropped += 1;
@@ -163,29 +175,35 @@ impl Publisher {
             return;
         }
         while let Some(reply) = self.backlog.pop_front() {
-            if !self.send(&reply) {
-                self.backlog.push_front(reply);
+            let len = reply.len();
+            if let Err(back) = self.send(reply) {
+                self.backlog.push_front(back);
                 return;
             }
-            self.backlog_bytes -= reply.len();
+            self.backlog_bytes -= len;
         }
     }
 
-    /// False: not now.
-    fn send(&mut self, reply: &[u8]) -> bool {
+    /// Gives it back if it cannot go now.
+    fn send(&mut self, reply: Vec<u8>) -> Result<(), Vec<u8>> {
         // A SUB matches by prefix (protocol section 9.3).
         if !self.subscriptions.iter().any(|prefix| reply.starts_with(prefix)) {
             self.unheard.get_or_insert(true);
             self.dropped += 1;
-            return true;
+            return Ok(());
         }
         self.sent = true;
-        match self.socket.send(reply, zmq::DONTWAIT) {
-            Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => return false,
+        let sent = if reply.len() >= PARCEL {
+            parcel::send(&mut self.socket, reply, &self.under_way)
+        } else {
+            self.socket.send(&reply, zmq::DONTWAIT).map_err(|why| (why, reply))
+        };
+        match sent {
+            Err((zmq::Error::EAGAIN | zmq::Error::EINTR, reply)) => return Err(reply),
             Ok(()) => {}
             Err(_) => self.dropped += 1,
         }
-        true
+        Ok(())
     }
 
     fn forget(&mut self) {

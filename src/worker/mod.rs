@@ -41,6 +41,7 @@ pub use body::Input;
 pub use control::Control;
 pub use inflow::Inflow;
 pub use out::Out;
+pub use out::Watch;
 pub use outbox::Outbox;
 pub use start::OpenError;
 pub use turn::AtWork;

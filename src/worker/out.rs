@@ -19,6 +19,20 @@ use super::Shared;
 use super::Wait;
 use super::outbox;
 
+/// Knows whether the client of one request has left, also after the request is over.
+#[derive(Debug)]
+pub struct Watch {
+    control: Arc<Control>,
+    outbox: Arc<outbox::Outbox>,
+}
+
+impl Watch {
+    /// Whether the client, or the instance, has left.
+    pub fn is_gone(&self) -> bool {
+        self.control.is_gone() || self.outbox.is_broken()
+    }
+}
+
 /// The way out for one request.
 #[derive(Debug)]
 pub struct Out {
@@ -67,6 +81,11 @@ impl Out {
     /// Whether the client, or the instance, has left.
     pub fn is_gone(&self) -> bool {
         self.control.is_gone() || self.shared.outbox.is_broken()
+    }
+
+    /// Tells, from anywhere and at any time, whether the client is still there.
+    pub fn watch(&self) -> Watch {
+        Watch { control: Arc::clone(&self.control), outbox: Arc::clone(&self.shared.outbox) }
     }
 
     /// Takes one block, in pieces. Waits for the window where the client is slower than the application.

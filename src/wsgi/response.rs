@@ -140,6 +140,8 @@ pub struct Response {
     asked: Asked,
     state: State,
     sent: u64,
+    /// How long the body will be, if that is known and the application has not said it.
+    expected: Option<u64>,
     gone: bool,
     fault: Option<Fault>,
 }
@@ -147,7 +149,7 @@ pub struct Response {
 impl Response {
     /// A response to a request that asked so.
     pub fn new(asked: Asked) -> Response {
-        Response { asked, state: State::Idle, sent: 0, gone: false, fault: None }
+        Response { asked, state: State::Idle, sent: 0, expected: None, gone: false, fault: None }
     }
 
     /// `start_response`: gives the head. `replaces` says that an exception is being handled (`exc_info`).
@@ -181,9 +183,20 @@ impl Response {
     /// Body bytes that the announced length leaves, if one was announced.
     pub fn room(&self) -> Option<u64> {
         match &self.state {
-            State::Pending(head) => head.content_length(),
+            State::Pending(head) => head.content_length().or(self.expected),
             State::Body(Body { framing: Framing::Length(length), .. }) => Some(length - self.sent),
             _ => None,
+        }
+    }
+
+    /// The body is the rest of a file, `length` bytes. If the application has said nothing of it and the response is
+    /// plainly that file (200), that becomes its Content-Length.
+    pub fn expect(&mut self, length: u64) {
+        if let State::Pending(head) = &self.state
+            && head.status() == 200
+            && head.content_length().is_none()
+        {
+            self.expected = Some(length);
         }
     }
 
@@ -271,6 +284,7 @@ impl Response {
         };
         let status = head.status();
         let content_length = head.content_length();
+        let known = self.expected.or(known);
         let given = Given { status, content_length, known, close: head.close() };
         let decision = framing::decide(self.asked, given);
         self.state = State::Body(Body { framing: decision.framing, keep: decision.keep, status });

@@ -200,6 +200,12 @@ fn a_front_end_that_starts_late_is_found() {
 
 #[test]
 fn a_full_front_end_loses_no_publication() {
+    // Far beyond every high-water mark between us, of messages that are copied, and of such that are not.
+    loses_nothing(20_000, 2_000);
+    loses_nothing(2_000, 40_000);
+}
+
+fn loses_nothing(count: u32, size: usize) {
     let zmq = zmq::Context::new();
     let (push, recv) = bound(&zmq, zmq::PUSH, "tcp://127.0.0.1:*");
     let (sub, send) = bound(&zmq, zmq::SUB, "tcp://127.0.0.1:*");
@@ -210,9 +216,8 @@ fn a_full_front_end_loses_no_publication() {
         let _ = sub.get_events();
         d.link.subscribed()
     });
-    // Far beyond every high-water mark between us, and nobody reads.
-    let count = 20_000_u32;
-    let filler = vec![b'x'; 2_000];
+    // Nobody reads.
+    let filler = vec![b'x'; size];
     for number in 0..count {
         let mut reply = number.to_be_bytes().to_vec();
         reply.extend_from_slice(&filler);
@@ -230,6 +235,21 @@ fn a_full_front_end_loses_no_publication() {
         .unwrap();
     driven.until("an empty backlog", |d| d.link.backlog_bytes() == 0);
     reader.join().unwrap();
+    driven.until("the end of the congestion", |d| !d.link.congested());
+}
+
+#[test]
+fn what_a_front_end_takes_with_it_into_its_grave_congests_nobody() {
+    let zmq = zmq::Context::new();
+    let (front, spec) = FrontEnd::start(&zmq);
+    let (_context, mut driven) = Driven::open(&spec);
+    driven.until("the subscription", |d| d.link.subscribed());
+    while !driven.link.congested() {
+        driven.link.publish([b"me 1:1, ", &vec![b'x'; 1 << 20][..]].concat());
+    }
+    drop(front);
+    driven.until_event(LinkEvent::Lost);
+    driven.until("the end of the congestion", |d| !d.link.congested());
 }
 
 #[test]

@@ -194,3 +194,21 @@ def test_guestbook(stage: Stage) -> None:
     assert cookie
     again = get(port, "/", [("Cookie", cookie.split(";")[0])])
     assert b"Welcome back, " in again.body
+
+
+def test_the_events_example_outlives_the_idle_sweep(stage: Stage) -> None:
+    """Mongrel2 drops connections that give no sign of life for two seconds here; Lurcher gives it for them."""
+    swept = {
+        "limits.min_ping": 2,
+        "limits.tick_timer": 1,
+        "limits.min_read_rate": 1_000_000,
+        "limits.min_write_rate": 1_000_000,
+    }
+    front = stage.mongrel2(settings=swept)
+    words = ("--wsgi-app", "events:application", "--app-path", str(ROOT / "examples"))
+    stage.lurcher(*front.options, "--keepalive-interval", "500ms", *words, app=None)
+    with Client(front.port, 30) as client:
+        client.send_request("GET", "/")
+        assert client.head()[1] == 200
+        for number in range(1, 8):
+            assert client.chunk().startswith(b"id: %d\ndata: " % number)

@@ -286,6 +286,20 @@ def test_a_large_body_comes_in_parts_as_the_handler_asks(stage: Stage) -> None:
         assert client.response("POST").body == b"ok"
 
 
+def test_an_instance_takes_a_large_body_as_a_stream(stage: Stage) -> None:
+    front = stage.own_front("--upload", "stream", "--inline-limit", "1K")
+    stage.lurcher(*front.options)
+    body = os.urandom(3_000_000)
+    with Client(front.port) as client:
+        told = client.ask("POST", "/echo", body=body)
+        head = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.send(head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        chunked = client.response("POST")
+        for response in (told, chunked):
+            assert response.status == 200
+            assert response.body == body
+
+
 def test_credits_come_as_a_client_reads_and_a_flood_cuts_it_off(stage: Stage) -> None:
     front = stage.own_front("--client-window", "100K", "--reply-limit", "2M")
     with Handler(front) as handler, Client(front.port, receive_buffer=4096) as client:

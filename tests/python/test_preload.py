@@ -42,6 +42,10 @@ def wait_for_ready(lurcher: Lurcher, count: int) -> None:
     assert lurcher.is_alive(), lurcher.err()
 
 
+def wait_for_reloads(lurcher: Lurcher, times: int) -> None:
+    wait_for("the reload", lambda: lurcher.err().count("reloaded: ") == times, 20)
+
+
 def loaders(stage: Stage) -> list[int]:
     return [int(line.split()[1]) for line in stage.record() if line.startswith("loaded ")]
 
@@ -82,7 +86,7 @@ def test_reloads_with_a_new_template(stage: Stage, site: Site) -> None:
     for number in (2, 3):
         site.write(number, extra=LOADED)
         lurcher.send_signal(signal.SIGHUP)
-        wait_for("the reload", lambda n=number: lurcher.err().count("reloaded: ") == n - 1, 20)
+        wait_for_reloads(lurcher, number - 1)
         assert version(port) == number
     site.write(4, extra="this is no Python")
     lurcher.send_signal(signal.SIGHUP)

@@ -26,6 +26,10 @@ def reload(lurcher: Lurcher, says: str = "reloaded: ") -> None:
     wait_for(f"{says!r} once more", lambda: lurcher.err().count(says) > before, 20)
 
 
+def wait_for_count(lurcher: Lurcher, says: str, times: int) -> None:
+    wait_for(says, lambda: lurcher.err().count(says) == times, 20)
+
+
 def started(stage: Stage, site: Site, *options: str) -> tuple[int, Lurcher]:
     """A port, and Lurcher with the site behind it."""
     front = stage.mongrel2()
@@ -100,10 +104,7 @@ def test_a_second_reload_during_the_first_follows_it(stage: Stage, site: Site) -
     site.write(3)
     for times in (1, 2):
         lurcher.send_signal(signal.SIGHUP)
-        wait_for(
-            "it to be heard",
-            lambda times=times: lurcher.err().count("another one follows it") == times,
-        )
+        wait_for_count(lurcher, "another one follows it", times)
     wait_for("the newest code", lambda: version(port) == 3, 20)
     assert lurcher.err().count("reloaded: ") <= 2
     lurcher.wait_for_workers(1)

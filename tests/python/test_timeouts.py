@@ -155,6 +155,19 @@ def test_the_exception_never_reaches_the_next_request(stage: Stage) -> None:
     assert lurcher.worker_pids(), "the worker lives"
 
 
+def test_an_exception_that_comes_too_late_is_taken_back(stage: Stage) -> None:
+    """The request's last wait is in C, and nothing of Python follows it: the exception is still pending at its end."""
+    front = stage.mongrel2()
+    words = ["--threads", "1", "--request-timeout", "100ms", "--request-grace", "10s"]
+    lurcher = stage.lurcher(*front.options, *words, app="hanging:application")
+    lurcher.wait_for_workers(1)
+    for _ in range(5):
+        assert get(front.port, "/pipe?for=0.4").status == 504
+        assert get(front.port, "/quick").body == b"quick"
+    assert "quick was interrupted" not in stage.record()
+    assert lurcher.err().count("request timed out after") == 5
+
+
 @pytest.mark.parametrize("how", ["stopped", "gil"])
 def test_a_worker_without_a_sign_of_life_is_replaced(stage: Stage, how: str) -> None:
     front = stage.mongrel2()

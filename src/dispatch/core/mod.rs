@@ -13,6 +13,7 @@ mod results;
 mod send;
 mod snapshot;
 mod streams;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -33,6 +34,7 @@ use super::upload_file::Place;
 use super::upload_file::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
+use crate::config::AccessFormat;
 use crate::config::Delivery;
 use crate::config::Limits;
 use crate::config::Timeouts;
@@ -213,6 +215,8 @@ pub struct Core {
     sending: Vec<Key>,
     /// Some of them could not be served in this turn only because others were.
     hurry: bool,
+    /// Something may wait for a client that takes nothing.
+    probing: bool,
     swept: Instant,
     clock: Clock,
     /// When slots are looked at next.
@@ -223,8 +227,10 @@ pub struct Core {
     /// When the oldest closed connections were last forgotten.
     forgot: Instant,
     cut_lines: telemetry::Limited,
+    slow_lines: telemetry::Limited,
 
     want_access_lines: bool,
+    access_log_format: AccessFormat,
     access_lines: Vec<Vec<u8>>,
     worn: Vec<(WorkerId, u64)>,
     counters: Counters,
@@ -257,14 +263,17 @@ impl Core {
             last_ticket: 0,
             sending: Vec::new(),
             hurry: false,
+            probing: false,
             swept: clock.at,
             forgot: clock.at,
             cut_lines: telemetry::Limited::new(),
+            slow_lines: telemetry::Limited::new(),
             clock,
             look_at: clock.at,
             beats_at: clock.at,
             news: Vec::new(),
             want_access_lines: settings.access_log.is_some(),
+            access_log_format: settings.access_log_format,
             access_lines: Vec::new(),
             worn: Vec::new(),
             counters: Counters::default(),

@@ -1,13 +1,9 @@
 //! What goes out to clients, and when.
 
-use std::time::Duration;
 use std::time::Instant;
 
 use super::Core;
-use super::FORGET;
 use super::Key;
-use super::SWEEP;
-use crate::dispatch::connection::Connection;
 use crate::dispatch::connection::Piece;
 use crate::proto::reply;
 use crate::proto::reply::Ctl;
@@ -80,6 +76,16 @@ impl Core {
             connection.taken(now, bytes);
             published = true;
         }
+        if connection.is_held()
+            && let Some(held) = self.slow_lines.allow(now)
+        {
+            telemetry::warn!(
+                "connection {} has so much under way that the rest of its response waits for the slowest client: \
+                 set download.flow_control=1 in Mongrel2 for large downloads{held}",
+                key.conn,
+            );
+        }
+        self.probing |= !connection.out.is_empty();
         let keep = link.is_full() || !connection.out.is_empty() && connection.credits.is_none();
         connection.listed = keep;
         let ticket = connection.active.filter(|_| published);
@@ -93,7 +99,7 @@ impl Core {
     }
 
     /// Ends a connection at once, whatever still waits for it.
-    fn cut(&mut self, key: Key) {
+    pub(super) fn cut(&mut self, key: Key) {
         let Some(connection) = self.connections.get(&key) else { return };
         let mut reply = Vec::new();
         if reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::Cancel).is_ok() {
@@ -101,78 +107,5 @@ impl Core {
         }
         self.links[key.link].closed[0].insert(key.conn);
         self.client_gone(key);
-    }
-
-    /// How often [`Core::sweep`] is due.
-    pub(super) fn sweep_interval(&self) -> Duration {
-        let least = Duration::from_millis(100);
-        let limits = [
-            self.delivery.keepalive_interval,
-            self.delivery.send_timeout,
-            self.uploads.upload_timeout,
-        ];
-        limits.into_iter().flatten().map(|limit| (limit / 4).max(least)).fold(SWEEP, Duration::min)
-    }
-
-    pub(super) fn sweep(&mut self, now: Instant) {
-        self.swept = now;
-        if let Some(interval) = self.delivery.keepalive_interval {
-            self.keep_alive(interval, now);
-        }
-        if let Some(timeout) = self.delivery.send_timeout {
-            self.cut_stuck(timeout, now);
-        }
-        if let Some(timeout) = self.uploads.upload_timeout {
-            self.end_slow_bodies(timeout, now);
-        }
-        self.connections.retain(|_, c| {
-            let busy = c.active.is_some() || !c.line.is_empty() || !c.out.is_empty();
-            busy || now.duration_since(c.touched) < FORGET
-        });
-        if now.duration_since(self.forgot) >= SWEEP {
-            self.forgot = now;
-            for link in &mut self.links {
-                link.closed.swap(0, 1);
-                link.closed[0].clear();
-            }
-        }
-    }
-
-    fn keep_alive(&mut self, interval: Duration, now: Instant) {
-        for (key, connection) in &mut self.connections {
-            let busy = connection.active.is_some()
-                || !connection.line.is_empty()
-                || !connection.out.is_empty();
-            if busy && now.duration_since(connection.kept_alive) >= interval {
-                connection.kept_alive = now;
-                let mut reply = Vec::new();
-                if reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::KeepAlive).is_ok()
-                {
-                    self.links[key.link].out.push(reply);
-                }
-            }
-        }
-    }
-
-    /// Cuts the connections whose client has taken nothing for too long.
-    fn cut_stuck(&mut self, timeout: Duration, now: Instant) {
-        let stuck = |(key, c): (&Key, &Connection)| {
-            let waits = c.stuck(now, self.links[key.link].congested);
-            (waits >= timeout).then(|| (*key, waits, c.out.len()))
-        };
-        let stuck: Vec<_> = self.connections.iter().filter_map(stuck).collect();
-        for (key, waits, bytes) in stuck {
-            self.counters.send_timeouts += 1;
-            let who = if self.links[key.link].congested { "front end" } else { "client" };
-            if let Some(held) = self.cut_lines.allow(now) {
-                telemetry::warn!(
-                    "the {who} of connection {} has taken nothing for {} s (send-timeout): cut off with \
-                     {bytes} bytes waiting{held}",
-                    key.conn,
-                    waits.as_secs(),
-                );
-            }
-            self.cut(key);
-        }
     }
 }

@@ -15,6 +15,7 @@ use crate::bridge::Kind;
 use crate::bridge::Outcome;
 use crate::bridge::Ticket;
 use crate::config;
+use crate::config::AccessFormat;
 use crate::config::Config;
 use crate::config::Delivery;
 use crate::config::LinkSpec;
@@ -55,8 +56,15 @@ impl World {
         config.timeouts.worker = None;
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, delivery, .. } = config;
-        let settings =
-            Settings { front_end, limits, timeouts, uploads, delivery, access_log: None };
+        let settings = Settings {
+            front_end,
+            limits,
+            timeouts,
+            uploads,
+            delivery,
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+        };
         World {
             core: Core::new(&settings, Clock { at: now, ns: 0 }),
             now,
@@ -403,7 +411,8 @@ const FLOW: &str = r#""METHOD":"GET","VERSION":"HTTP/1.1","DOWNLOAD_CREDITS":"10
 
 /// Without the envelope: the bytes that reach the client of a one-digit connection.
 fn payload(replies: &[String]) -> usize {
-    replies.iter().map(|r| r.len() - "me 1:1, ".len()).sum()
+    let to_client = replies.iter().filter(|r| !r.contains(":X "));
+    to_client.map(|r| r.len() - "me 1:1, ".len()).sum()
 }
 
 impl World {
@@ -515,7 +524,7 @@ fn a_client_that_takes_nothing_is_cut_off() {
     w.send(0, 1, "/big", FLOW, "");
     assert_eq!(requests(&w.frames(W)), [1]);
     w.data(1, 200_000);
-    assert_eq!(w.published(0).len(), 1);
+    assert_eq!(payload(&w.published(0)), 102_400);
     w.later(59_000);
     w.credits(1, 10);
     // What is overdue, as a sign of life, comes first.
@@ -534,14 +543,36 @@ fn a_client_that_takes_nothing_is_cut_off() {
 }
 
 #[test]
+fn clients_that_take_nothing_are_asked_after() {
+    let mut w = World::with_worker(3);
+    for id in 1..=3 {
+        w.send(0, id, "/big", FLOW, "");
+    }
+    assert_eq!(requests(&w.frames(W)), [1, 2, 3]);
+    w.data(1, 200_000);
+    w.data(3, 200_000);
+    assert_eq!(payload(&w.published(0)), 2 * 102_400);
+    w.later(600);
+    let out = w.published(0);
+    assert_eq!(out.len(), 1, "one message for both: {out:?}");
+    assert!(out[0].starts_with("me 5:X 1 3, ") || out[0].starts_with("me 5:X 3 1, "), "{out:?}");
+    w.later(100);
+    assert!(w.published(0).is_empty());
+    w.disconnect(0, 1);
+    w.credits(3, 102_400);
+    w.later(600);
+    assert_eq!(payload(&w.published(0)), 200_000 - 102_400, "nobody is stuck any more");
+}
+
+#[test]
 fn times_may_be_never() {
     let mut w = World::with_delivery(|d| (d.send_timeout, d.keepalive_interval) = (None, None));
     w.send(0, 1, "/big", FLOW, "");
     assert_eq!(requests(&w.frames(W)), [1]);
     w.data(1, 200_000);
-    assert_eq!(w.published(0).len(), 1);
+    assert_eq!(payload(&w.published(0)), 102_400);
     w.later(3_000_000);
-    assert!(w.published(0).is_empty());
+    assert_eq!(w.published(0).len(), 1, "it is asked after, but not cut off");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 import probe
 
@@ -63,12 +65,23 @@ def hold() -> None:
     ctypes.PyDLL(None).usleep(3600 * 1000 * 1000)
 
 
+def pipe(seconds: float) -> IO[bytes]:
+    """A file whose end comes after so long, read by the server without any Python code."""
+    reads, writes = os.pipe()
+    threading.Timer(seconds, os.close, (writes,)).start()
+    return os.fdopen(reads, "rb", 0)
+
+
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     word = environ["PATH_INFO"].lstrip("/").partition("/")[0]
     seconds = float(probe.query(environ, "for", "0"))
     if word == "drip":
         start_response("200 OK", probe.TEXT)
         return drip()
+    if word == "pipe":
+        start_response("200 OK", probe.TEXT)
+        wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](pipe(seconds))
+        return wrapped
     if word in ("sleep", "compute", "edge"):
         {"sleep": sleep, "compute": compute, "edge": edge}[word](seconds)
     elif word == "hold":
