@@ -9,6 +9,7 @@ mod answer;
 mod end;
 mod exit;
 mod faulty;
+mod logs;
 mod plan;
 mod policy;
 mod process;
