@@ -109,7 +109,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
             start_timeout: Duration::from_secs(300),
             reload_surge: 1,
         },
-        loading: Loading { preload: false, on_worker_start: None, on_worker_stop: None },
+        loading: Loading {
+            preload: false,
+            on_worker_start: None,
+            on_worker_stop: None,
+            reload_on_change: false,
+        },
         recycle: Recycle {
             max_requests: None,
             max_requests_jitter: 0,
@@ -142,6 +147,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         log: Log { log_file: None, access_log: None, log_level: Level::Info },
         admin: Admin { control: ControlPlace::Usual, metrics: None },
         process: Process::default(),
+        settings_file: None,
         warnings: Vec::new(),
         literals: config.literals.clone(),
     };
