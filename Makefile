@@ -138,6 +138,11 @@ memory: build-tools dev ## Send 200,000 requests of mixed kinds; print what a wo
 	@printf '\n== %s\n' 'memory: a worker after 20, 60 and 100 % of the requests'
 	PYTHONPATH=scripts:tests/python $(BIN)/python benches/memory.py
 
+.PHONY: uploads
+uploads: build-tools dev ## 1 GiB by upload file and by stream, and ten cut uploads; fails if memory grows or a file stays
+	@printf '\n== %s\n' 'uploads: 1 GiB through the real Mongrel2, both ways'
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/uploads.py
+
 # More words for `make compare`, such as COMPARE='--connections 256 --seconds 10'.
 COMPARE ?=
 

@@ -3,8 +3,10 @@
 //! It knows no Python beyond the name of its executable: the caller has given up the interpreter before it comes here.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::path::Path;
 
 use crate::admin;
 use crate::admin::Look;
@@ -17,6 +19,7 @@ use crate::cli::Verb;
 use crate::config;
 use crate::config::Admin;
 use crate::config::Config;
+use crate::config::InFolder;
 use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Exit;
@@ -30,6 +33,9 @@ use crate::system::Notify;
 use crate::system::Side;
 use crate::system::Starter;
 use crate::telemetry;
+
+/// The exit code of a command about an instance that is not there.
+const NOBODY: u8 = 3;
 
 /// Runs the command line `args` (without the program's name) and returns the exit code (see
 /// [`supervisor::Exit`]). Reads the process environment; blocks until the instance has ended.
@@ -152,6 +158,10 @@ fn reread(args: Vec<OsString>) -> Result<Config, Vec<String>> {
 )]
 fn obey(order: Order, interpreter: Interpreter) -> u8 {
     match order.verb {
+        Verb::Init => folder(&order, |path| make_folder(path).map_err(|why| vec![why])),
+        Verb::Migrate => folder(&order, migrate),
+        // The command line makes settings of it.
+        Verb::Start => Exit::Internal.code(),
         #[cfg(feature = "front")]
         Verb::Serve => crate::serve::serve(order, interpreter),
         Verb::Status => {
@@ -182,9 +192,61 @@ fn obey(order: Order, interpreter: Interpreter) -> u8 {
     }
 }
 
+/// Does something with an application folder, and says what it was, or what is wrong with it.
+fn folder(order: &Order, act: impl FnOnce(&Path) -> Result<String, Vec<String>>) -> u8 {
+    let world = System(environment);
+    let named = match order.words.first() {
+        Some(named) => std::path::absolute(named).map_err(|error| vec![error.to_string()]),
+        None => config::folder(&order.sources, &world),
+    };
+    match named.and_then(|path| act(&path)) {
+        Ok(text) => {
+            say(&text);
+            0
+        }
+        Err(faults) => {
+            for fault in faults {
+                say_fault(&format!("lurcher: {fault}\n"));
+            }
+            Exit::Failed.code()
+        }
+    }
+}
+
+/// Makes what an application folder needs, and leaves alone what is there.
+fn make_folder(path: &Path) -> Result<String, String> {
+    for part in config::WRITTEN.into_iter().chain(["app"]) {
+        let part = path.join(part);
+        std::fs::create_dir_all(&part).map_err(|error| format!("{}: {error}", part.display()))?;
+    }
+    let path = path.display();
+    Ok(format!(
+        "lurcher: {path} has app, pid/master and logs; put lurcher.toml into it, and `lurcher start --app-path {path}`\n"
+    ))
+}
+
+/// Writes the `lurcher.toml` that a `wsgid.json` becomes. One that is there stays.
+fn migrate(path: &Path) -> Result<String, Vec<String>> {
+    let config::Migration { path, toml, report } = config::migrate(path, &System(environment))?;
+    let shown = path.display();
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(toml.as_bytes()));
+    written.map_err(|error| vec![format!("{shown}: {error}; nothing was changed")])?;
+    let lines = report.iter().map(|line| format!("  {line}\n"));
+    Ok(format!("lurcher: {shown} is written\n{}", lines.collect::<String>()))
+}
+
 /// Does something with the instance that a command is about.
-fn aimed(order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
-    match target(order) {
+fn aimed(mut order: Order, act: impl FnOnce(&Target) -> u8) -> u8 {
+    let in_folder = config::pid_in_folder(&mut order.sources, &System(environment));
+    let pid = match in_folder {
+        Ok(pid) => pid,
+        Err(InFolder::Wrong(lines)) => return wrong(&lines),
+        Err(InFolder::Nobody(folder)) => {
+            say_fault(&format!("lurcher: no instance runs in {}\n", folder.display()));
+            return NOBODY;
+        }
+    };
+    match target(order, pid) {
         Ok(target) => act(&target),
         Err(lines) => wrong(&lines),
     }
@@ -198,9 +260,9 @@ fn wrong(lines: &[String]) -> u8 {
     cli::EXIT_USAGE
 }
 
-fn target(order: Order) -> Result<Target, Vec<String>> {
+fn target(order: Order, in_folder: Option<u32>) -> Result<Target, Vec<String>> {
     let pid = match order.value("pid") {
-        None => None,
+        None => in_folder,
         Some(text) => match text.to_str().and_then(|text| text.parse().ok()) {
             Some(pid) => Some(pid),
             None => return Err(vec![format!("--pid: {text:?} is no process id")]),

@@ -57,6 +57,10 @@ def serve(
             f"({names}): call it before they are started, start them in the application, or use the command "
             f"`lurcher serve MODULE:NAME`"
         )
+    if settings.get("preload"):
+        raise ValueError(
+            "preload: the application is loaded in this script, and its workers are forks of it"
+        )
     words = _words({"bind": bind, "workers": workers, "threads": threads, **settings})
     directory = tempfile.mkdtemp(prefix="lurcher-")
     try:

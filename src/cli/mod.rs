@@ -75,6 +75,7 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
             verbs::Read::None => {}
             verbs::Read::Say(text) => return said(text),
             verbs::Read::Wrong(wrong) => return refused(&wrong, false, &[]),
+            verbs::Read::Order(order) if order.verb == Verb::Start => return start(order, world),
             verbs::Read::Order(order) => return Parsed::Verb(order),
         }
     }
@@ -112,6 +113,25 @@ pub fn parse_in(args: Vec<OsString>, world: &impl Surroundings) -> Parsed {
         return Parsed::Exit { code: 0, stdout: resolved.show(), stderr };
     }
     Parsed::Run(Box::new(resolved.config))
+}
+
+/// `lurcher start`: to serve what an application folder has.
+fn start(order: Order, world: &impl Surroundings) -> Parsed {
+    let mut sources = order.sources;
+    let told = match config::put_folder(&mut sources, world) {
+        Ok(told) => told,
+        Err(wrong) => return refused(&wrong, false, &[]),
+    };
+    match config::resolve(sources, world) {
+        Ok(mut resolved) => {
+            resolved.config.warnings.extend(told);
+            Parsed::Run(Box::new(resolved.config))
+        }
+        Err(faults) => {
+            let wrong: Vec<_> = faults.list.iter().map(ToString::to_string).collect();
+            refused(&wrong, false, &[faults.warnings, told].concat())
+        }
+    }
 }
 
 /// What to say about a word that is no option.

@@ -22,6 +22,9 @@ use crate::config::table::all;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each row of the table has the words for it")]
 pub enum Verb {
+    Start,
+    Init,
+    Migrate,
     #[cfg(feature = "front")]
     Serve,
     Status,
@@ -36,7 +39,6 @@ pub enum Verb {
 
 /// Which settings of an instance a command takes as options.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code, reason = "a row may take either")]
 enum Takes {
     These(&'static [Key]),
     All,
@@ -79,7 +81,7 @@ const PID: Opt = Opt {
 };
 
 /// What tells where an instance listens.
-const WHERE: Takes = Takes::These(&[Key::Control, Key::Config]);
+const WHERE: Takes = Takes::These(&[Key::Control, Key::Config, Key::AppPath]);
 
 /// The table, in the order of the help.
 static ROWS: &[Row] = &[
@@ -103,6 +105,33 @@ static ROWS: &[Row] = &[
             Key::Ident,
             Key::Protocol,
         ]),
+    },
+    Row {
+        verb: Some(Verb::Start),
+        name: "start",
+        metavar: "",
+        words: (0, 0),
+        about: "Start an instance in an application folder (as wsgid's), in the background",
+        options: &[],
+        settings: Takes::All,
+    },
+    Row {
+        verb: Some(Verb::Init),
+        name: "init",
+        metavar: "",
+        words: (0, 0),
+        about: "Make an application folder: app, pid/master and logs in --app-path",
+        options: &[],
+        settings: Takes::These(&[Key::AppPath]),
+    },
+    Row {
+        verb: Some(Verb::Migrate),
+        name: "migrate",
+        metavar: "[DIR]",
+        words: (0, 1),
+        about: "Make a lurcher.toml from the wsgid.json in DIR, and tell what became of each setting",
+        options: &[],
+        settings: Takes::These(&[Key::AppPath]),
     },
     Row {
         verb: Some(Verb::Status),
@@ -157,6 +186,15 @@ static ROWS: &[Row] = &[
         metavar: "WORKERS",
         words: (1, 1),
         about: "Have so many workers from now on",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::Reload),
+        name: "restart",
+        metavar: "",
+        words: (0, 0),
+        about: "The same as reload, under wsgid's name",
         options: &[PID],
         settings: WHERE,
     },

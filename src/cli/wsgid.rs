@@ -57,16 +57,11 @@ pub(super) static REFUSED: [Refused; 4] = [
     },
 ];
 
-/// wsgid's commands that are none here, and one that it never had but everyone tries.
-static COMMANDS: [(&str, &str); 4] = [
-    ("init", "no application folder is needed; start lurcher with --app-path and --wsgi-app"),
-    (
-        "config",
-        "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
-    ),
-    ("restart", "stop lurcher with SIGTERM and start it again, or let the service manager do both"),
-    ("start", "leave the word out; lurcher starts with its options alone"),
-];
+/// Those of wsgid's commands that are none here.
+static COMMANDS: [(&str, &str); 1] = [(
+    "config",
+    "settings are options, variables or a lurcher.toml; --print-config prints one to start from",
+)];
 
 /// What to say about a word that is a command of wsgid's.
 pub(super) fn about_word(word: &str) -> Option<String> {

@@ -10,6 +10,7 @@ mod bind;
 mod endpoint;
 mod fault;
 mod file;
+mod folder;
 mod front;
 mod group;
 mod live;
@@ -40,6 +41,13 @@ pub use endpoint::LinkSpec;
 pub use fault::Fault;
 pub use fault::Faults;
 pub use fault::Problem;
+pub use folder::InFolder;
+pub use folder::Migration;
+pub use folder::WRITTEN;
+pub use folder::folder;
+pub use folder::migrate;
+pub use folder::pid_in_folder;
+pub use folder::put_folder;
 pub use front::Front;
 pub use front::ResolvedFront;
 pub use front::resolve_front;
@@ -55,6 +63,7 @@ pub use group::front_end::FrontEnd;
 pub use group::handlers::Handlers;
 pub use group::limits::Limits;
 pub use group::loading::Loading;
+pub use group::log::AccessFormat;
 pub use group::log::Log;
 pub use group::process::Identity;
 pub use group::process::Process;
@@ -124,7 +133,8 @@ impl Config {
             lint: self.application.lint,
             on_worker_start: self.loading.on_worker_start.clone(),
             on_worker_stop: self.loading.on_worker_stop.clone(),
-            access_log: self.log.access_log.is_some(),
+            access_log: self.log.access_log.is_some()
+                && self.log.access_log_format == AccessFormat::Combined,
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,

@@ -83,7 +83,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
     let log = Log::read(&mut reader);
     let admin = Admin::read(&mut reader);
     let process = Process::read(&mut reader, log.as_ref());
-    if let Some(app_path) = &app_path {
+    if let Some(app_path) = app_path.as_ref().filter(|_| !sources.has_folder) {
         let left = wsgid::left_over(app_path, world, &reader.shown, &links);
         reader.warnings.extend(left);
     }

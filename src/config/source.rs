@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -36,6 +37,10 @@ pub trait Surroundings {
     /// The number of the group of this name, as the system's list has it.
     fn group(&self, _name: &str) -> io::Result<Option<u32>> {
         Ok(None)
+    }
+    /// User and group that a path belongs to.
+    fn owner(&self, _path: &Path) -> Option<(u32, u32)> {
+        None
     }
     /// User and group of this process.
     fn identity(&self) -> (u32, u32) {
@@ -103,6 +108,11 @@ impl<E: Fn(&str) -> Option<OsString>> Surroundings for System<E> {
 
     fn group(&self, name: &str) -> io::Result<Option<u32>> {
         Ok(Group::from_name(name)?.map(|group| group.gid.as_raw()))
+    }
+
+    fn owner(&self, path: &Path) -> Option<(u32, u32)> {
+        let metadata = path.metadata().ok()?;
+        Some((metadata.uid(), metadata.gid()))
     }
 
     fn identity(&self) -> (u32, u32) {
@@ -179,6 +189,10 @@ pub(super) struct Given {
 #[derive(Debug, Default)]
 pub struct Sources {
     given: BTreeMap<Key, Vec<Given>>,
+    /// What a `wsgid.json` puts into the environment of workers.
+    pub(super) envs: Vec<(String, String)>,
+    /// An application folder has given what it has, so that its `wsgid.json` need not be told of.
+    pub(super) has_folder: bool,
 }
 
 impl Sources {
@@ -220,7 +234,10 @@ impl Sources {
     #[must_use]
     pub fn without(&self, keys: &[Key]) -> Sources {
         let kept = self.given.iter().filter(|(key, _)| !keys.contains(key));
-        Sources { given: kept.map(|(key, given)| (*key, given.clone())).collect() }
+        Sources {
+            given: kept.map(|(key, given)| (*key, given.clone())).collect(),
+            ..Sources::default()
+        }
     }
 
     /// All texts for a setting, those that win last.

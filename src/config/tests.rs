@@ -131,6 +131,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         uploads: Uploads {
             max_body: Some(1 << 30),
+            queue_memory: 256 << 20,
             upload_trust: UploadTrust::Instance,
             upload_dir: None,
             upload_window: 1 << 20,
@@ -144,7 +145,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
             send_timeout: Some(Duration::from_secs(60)),
             keepalive_interval: Some(Duration::from_secs(30)),
         },
-        log: Log { log_file: None, access_log: None, log_level: Level::Info },
+        log: Log {
+            log_file: None,
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+            log_level: Level::Info,
+        },
         admin: Admin { control: ControlPlace::Usual, metrics: None },
         process: Process::default(),
         settings_file: None,

@@ -8,6 +8,7 @@ use super::WorkerId;
 use super::stacks::AskStacks;
 use super::view::Look;
 use crate::bridge::Board;
+use crate::config::AccessFormat;
 use crate::config::Delivery;
 use crate::config::FrontEnd;
 use crate::config::Limits;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub delivery: Delivery,
     /// Where access lines go.
     pub access_log: Option<AccessLog>,
+    /// How they are written.
+    pub access_log_format: AccessFormat,
 }
 
 /// What may change while the dispatcher runs.

@@ -148,6 +148,7 @@ fn start(
         uploads: config.uploads.clone(),
         delivery: config.delivery.clone(),
         access_log,
+        access_log_format: config.log.access_log_format,
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;

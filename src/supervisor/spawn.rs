@@ -93,6 +93,7 @@ fn settle(command: &mut Command, place: &config::Process) {
     for name in system::VARIABLES {
         command.env_remove(name);
     }
+    command.envs(place.envs.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &place.chdir {
         command.current_dir(directory);
     }

@@ -136,8 +136,8 @@ fn each_mistake_of_typing_has_its_line() {
             "--send-signal: not supported; send the signal with kill, as kill -TERM PID",
         ),
         (
-            "restart",
-            "there is no command restart: stop lurcher with SIGTERM and start it again, or let the service manager do both",
+            "config",
+            "there is no command config: settings are options, variables or a lurcher.toml; --print-config prints one to start from",
         ),
         ("bogus", "\"bogus\" stands alone: lurcher takes options and their values only"),
         ("--config gone.toml", "/here/gone.toml: cannot be read: entity not found"),
@@ -148,12 +148,17 @@ fn each_mistake_of_typing_has_its_line() {
 
 #[test]
 fn a_command_is_answered_without_asking_for_settings() {
-    for command in ["init", "config", "restart", "start"] {
-        let line = args(&format!("{command} --app-path=/here"));
-        let lines = refused_in(line, &World::default());
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(lines[0].starts_with(&format!("there is no command {command}: ")), "{lines:?}");
-    }
+    let refused = |line: &str| refused_in(args(line), &World::default());
+    let lines = refused("config --app-path=/here");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("there is no command config: "), "{lines:?}");
+    let lines = refused("start --app-path=/here");
+    assert_eq!(
+        lines,
+        [
+            "/here has no pid/master and logs; `lurcher init --app-path /here` makes what an application folder needs"
+        ]
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from support.rawhttp import Client, get
@@ -98,3 +99,29 @@ def test_requests_that_no_worker_answered_are_logged_too(stage: Stage) -> None:
     wait_for("the line", lambda: log.exists() and b" 502 " in log.read_bytes())
     (line,) = parse(log.read_text())
     assert line["request"] == "GET /die HTTP/1.1"
+
+
+def test_json_lines_tell_how_each_request_ended(stage: Stage, protocol: str) -> None:
+    front = stage.mongrel2(protocol)
+    log = stage.directory / "access.log"
+    stage.lurcher(*front.options, "--access-log", str(log), "--access-log-format", "json")
+    get(front.port, "/number/123?ms=50", [("User-Agent", 'a"\\\xe9\t'), ("Referer", "http://a/b")])
+    get(front.port, "/raise")
+    get(front.port, "/status?code=404")
+    with Client(front.port) as client:
+        client.send_request("GET", "/number/7?ms=600")
+    get(front.port, "/number/8?ms=900")
+    wait_for("five lines", lambda: log.exists() and log.read_text().count("\n") == 5)
+    lines = {line["path"]: line for line in map(json.loads, log.read_text().splitlines())}
+    first = lines["/number/123"]
+    assert (first["method"], first["query"], first["protocol"]) == ("GET", "ms=50", "HTTP/1.1")
+    assert (first["remote"], first["status"], first["bytes"]) == ("127.0.0.1", 200, 3)
+    assert (first["referer"], first["outcome"], first["worker"]) == ("http://a/b", "ok", 1)
+    assert 'a"\\' in first["user_agent"]
+    assert 0.05 <= first["application_time"] <= first["total_time"] < 10
+    assert 0 <= first["queue_time"] < 10
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
+    assert (lines["/raise"]["status"], lines["/raise"]["outcome"]) == (500, "application_error")
+    assert (lines["/status"]["status"], lines["/status"]["outcome"]) == (404, "ok")
+    assert lines["/number/7"]["outcome"] == "client_gone"
+    assert lines["/number/8"]["outcome"] == "ok"

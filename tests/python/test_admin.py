@@ -31,6 +31,11 @@ def status(stage: Stage, *words: str) -> dict[str, Any]:
     return shown
 
 
+def pid_of(lurcher: Lurcher) -> tuple[str, str]:
+    """The words that choose it: other instances may run on this machine."""
+    return "--pid", str(lurcher.pid)
+
+
 def ask(path: Path, line: bytes) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
@@ -57,12 +62,12 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     slow = in_background(lambda: get(front.port, "/number/7?ms=1500"))
 
     def busy() -> dict[str, Any]:
-        shown = status(stage)
+        shown = status(stage, *pid_of(lurcher))
         ready = [w["state"] for w in shown["workers"]] == ["ready", "ready"]
         return shown if ready and sum(w["busy"] for w in shown["workers"]) else {}
 
     shown = wait_for("a busy slot", busy)
-    text = stage.command("status").stdout
+    text = stage.command("status", *pid_of(lurcher)).stdout
     slow.join()
     assert (shown["pid"], shown["state"]) == (lurcher.pid, "running")
     assert {w["pid"] for w in shown["workers"]} == set(workers)
@@ -92,7 +97,7 @@ def test_the_socket_is_private_and_goes_with_its_instance(stage: Stage) -> None:
     path = place(stage, lurcher)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    done = stage.command("stop")
+    done = stage.command("stop", *pid_of(lurcher))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "stopping; requests have 30 s\nended\n"
     assert lurcher.wait_exit(5) == 0
@@ -181,7 +186,7 @@ def test_watch_goes_on_until_the_instance_ends(stage: Stage) -> None:
     lurcher.wait_for_err("is ready")
     watching = Lurcher(
         stage.directory,
-        ["status", "--watch", "--json"],
+        ["status", "--watch", "--json", *pid_of(lurcher)],
         env={"XDG_RUNTIME_DIR": str(stage.directory)},
     )
     try:
@@ -199,11 +204,11 @@ def test_stop_while_it_stops(stage: Stage) -> None:
     lurcher = stage.lurcher(*front.options)
     lurcher.wait_for_err("receiving requests")
     slow = in_background(lambda: get(front.port, "/number/7?ms=1500"))
-    wait_for("a request", lambda: status(stage)["totals"]["requests"] == 1)
-    assert stage.command("stop", "--no-wait").returncode == 0
-    shown = status(stage)
+    wait_for("a request", lambda: status(stage, *pid_of(lurcher))["totals"]["requests"] == 1)
+    assert stage.command("stop", "--no-wait", *pid_of(lurcher)).returncode == 0
+    shown = status(stage, *pid_of(lurcher))
     assert shown["state"] == "leaving"
-    again = stage.command("stop")
+    again = stage.command("stop", *pid_of(lurcher))
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr == "lurcher: it is stopping already\n"
     slow.join()
@@ -216,17 +221,17 @@ def test_reload_and_scale_say_what_came_of_it(stage: Stage) -> None:
     lurcher = stage.lurcher(*front.options, *site.options, app=None, env=site.env)
     assert version(front.port) == 1
     site.write(2)
-    done = stage.command("reload")
+    done = stage.command("reload", *pid_of(lurcher))
     assert (done.returncode, done.stdout, done.stderr) == (0, "reloaded\n", "")
     assert version(front.port) == 2
     site.write(3, extra="this is no Python")
-    done = stage.command("reload")
+    done = stage.command("reload", *pid_of(lurcher))
     assert (done.returncode, done.stdout) == (1, "")
     assert "reload failed, nothing has changed" in done.stderr
     assert "SyntaxError" in done.stderr
     assert version(front.port) == 2
-    assert status(stage)["restarts"]["reload"] == 1
-    done = stage.command("scale", "2")
+    assert status(stage, *pid_of(lurcher))["restarts"]["reload"] == 1
+    done = stage.command("scale", "2", *pid_of(lurcher))
     assert (done.returncode, done.stdout) == (0, "scaling from 1 to 2 workers\n")
     lurcher.wait_for_workers(2)
     for words, code, expected in (
@@ -235,6 +240,6 @@ def test_reload_and_scale_say_what_came_of_it(stage: Stage) -> None:
         (["scale", "many"], 64, "scale: many is no number of workers"),
         (["scale"], 64, "scale: WORKERS is missing"),
     ):
-        done = stage.command(*words)
+        done = stage.command(*words, *pid_of(lurcher))
         assert done.returncode == code
         assert expected in done.stdout + done.stderr

@@ -297,9 +297,7 @@ def test_an_instance_takes_a_large_body_as_a_stream(stage: Stage) -> None:
         chunked = client.response("POST")
         for response in (told, chunked):
             assert response.status == 200
-            assert (
-                hashlib.sha256(body).hexdigest().encode() in response.body or response.body == body
-            )
+            assert response.body == body
 
 
 def test_credits_come_as_a_client_reads_and_a_flood_cuts_it_off(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import wire
-from support.process import command_line
+from support.process import APPS, COMMAND, Lurcher, command_line
 from support.served import Served
 from support.stage import Stage
 from support.waiting import wait_for
@@ -110,7 +110,7 @@ def test_root_becomes_another_user_for_good(
     assert served.lurcher.stop() == 0
     # It lies where the user may not remove it; then it names nobody.
     assert not pid_file.exists() or pid_file.read_text() == ""
-    assert access_log.read_text().count("GET / ") == 1
+    assert access_log.read_text().count("GET / ") == 2
 
 
 def test_a_number_needs_no_entry(stage: Stage) -> None:
@@ -254,3 +254,30 @@ def test_processes_say_what_they_are(stage: Stage) -> None:
     assert command_line(served.lurcher.pid)[0] == b"lurcher: instance (process:application)"
     names = [Path(f"/proc/{pid}/comm").read_text() for pid in served.lurcher.processes()]
     assert sorted(names) == ["lurcher\n", "lurcher-w1\n", "lurcher-w2\n"]
+
+
+# ---- As the first process of a container
+
+
+@pytest.mark.timeout(60)
+def test_the_first_process_buries_strays_and_needs_no_disk(stage: Stage) -> None:
+    """A pid namespace of its own, and not one file system that can be written to."""
+    fake = stage.fake()
+    words = [*fake.options, "--wsgi-app", "strays:application", "--app-path", str(APPS)]
+    space = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+    closed = 'mount -o remount,bind,ro / && exec "$@"'
+    command = [*space, "--pid", "--mount", "--fork", "sh", "-c", closed, "sh", str(COMMAND)]
+    lurcher = Lurcher(stage.directory, words, command=command, env={"XDG_RUNTIME_DIR": ""})
+    try:
+        fake.send(wire.request(fake.ident, 1, "/", "GET", None, b"", protocol="json"))
+        data, _ = fake.collect(1, 20.0)
+        assert data.endswith(b"parent 1, disk closed"), data
+        (instance,) = (
+            pid for pid in lurcher.processes() if command_line(pid)[0].startswith(b"lurcher: inst")
+        )
+        children = Path(f"/proc/{instance}/task/{instance}/children")
+        wait_for("the stray to be buried", lambda: len(children.read_text().split()) == 1)
+        os.kill(instance, signal.SIGTERM)
+        assert lurcher.wait_exit() == 0, lurcher.err()
+    finally:
+        lurcher.clear_away()

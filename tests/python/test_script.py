@@ -126,6 +126,7 @@ def test_a_stand_in_that_is_killed_takes_its_worker_along(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("last", "said"),
     [
+        ("lurcher.serve(application, preload=True)", "ValueError: preload: "),
         ("lurcher.serve(7)", "TypeError: a WSGI application is callable; int is not"),
         (
             "import threading\n"

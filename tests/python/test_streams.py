@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import signal
 import time
 
 import pytest
@@ -142,6 +144,33 @@ def test_a_worker_that_dies_in_the_middle(stage: Stage, front: FrontEnd) -> None
         client.assert_closed()
     with Client(front.port) as client:
         assert client.ask("POST", "/digest", body=LINES).body.startswith(DIGEST.encode())
+
+
+@pytest.mark.parametrize("settings", [{"upload.stream": 1}, {"upload.temp_store": "tmp/u.XXXXXX"}])
+def test_a_worker_killed_in_the_middle_of_ten_uploads(
+    stage: Stage, settings: dict[str, int | str]
+) -> None:
+    """Its clients see a cut at once, no file stays, and the next request is served. `make uploads` has large ones."""
+    front = stage.mongrel2(settings=settings)
+    files = front.directory / "tmp"
+    files.mkdir(exist_ok=True)
+    options = ["--mongrel2-chroot", str(front.directory), "--threads", "10"]
+    lurcher = start(stage, front, *options)
+    [worker] = lurcher.wait_for_workers(1)
+    clients = [Client(front.port) for _ in range(10)]
+    for client in clients:
+        client.send_request("POST", "/digest?way=bytes&pause=0.2&note=1", body=LINES[:40_000])
+    wait_for("ten readers", lambda: stage.record().count("reads") == 10, 10)
+    os.kill(worker, signal.SIGKILL)
+    began = time.monotonic()
+    for client in clients:
+        assert client.response("POST").status == 502
+        client.assert_closed()
+        client.close()
+    assert time.monotonic() - began < 5
+    wait_for("the files to be gone", lambda: not list(files.iterdir()), 5)
+    with Client(front.port) as client:
+        assert client.get("/").body == b"hello"
 
 
 def test_a_slow_reader_takes_no_more_than_the_window(stage: Stage, front: FrontEnd) -> None:

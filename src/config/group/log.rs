@@ -22,8 +22,19 @@ pub struct Log {
     pub log_file: Option<PathBuf>,
     /// Where access lines go; nowhere when absent.
     pub access_log: Option<LogTarget>,
+    /// How they are written.
+    pub access_log_format: AccessFormat,
     /// The least grave records that are written.
     pub log_level: Level,
+}
+
+/// How access lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Apache's combined format, and the seconds taken.
+    Combined,
+    /// A JSON object each.
+    Json,
 }
 
 impl Log {
@@ -33,13 +44,22 @@ impl Log {
             LogTarget::Stdout => quoted("-"),
             LogTarget::File(path) => quoted_path(path),
         });
+        let access_log_format = reader.word(Key::AccessLogFormat, |word| match word {
+            "json" => AccessFormat::Json,
+            _ => AccessFormat::Combined,
+        });
         let log_level = reader.word(Key::LogLevel, |word| match word {
             "error" => Level::Error,
             "warning" => Level::Warning,
             "debug" => Level::Debug,
             _ => Level::Info,
         });
-        Some(Self { log_file, access_log, log_level: log_level? })
+        Some(Self {
+            log_file,
+            access_log,
+            access_log_format: access_log_format?,
+            log_level: log_level?,
+        })
     }
 }
 
@@ -65,6 +85,17 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "Append a line for each request to FILE, or write it to standard output (`-`): the combined format, and the \
                seconds taken",
         reason: "The front end has its own access log.",
+    },
+    Setting {
+        key: Key::AccessLogFormat,
+        name: "access-log-format",
+        metavar: "FORMAT",
+        kind: Kind::Choice(&["combined", "json"]),
+        fallback: Fallback::Value("combined"),
+        group: Group::Log,
+        help: "How access lines are written: combined, or json, an object for each request with the times in the queue and \
+               in the application, the worker, and how it ended",
+        reason: "Every log analyser reads the combined format; the other costs the instance a look at each request's headers.",
     },
     Setting {
         key: Key::LogLevel,

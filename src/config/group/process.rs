@@ -27,6 +27,8 @@ pub struct Process {
     pub identity: Option<Identity>,
     /// The file mode creation mask, 0 to 0o777; what was inherited when absent.
     pub umask: Option<u32>,
+    /// For the environment of workers, from a `wsgid.json`.
+    pub envs: Vec<(String, String)>,
     /// The working directory of workers, if not the instance's own; was a directory when it was looked at.
     pub chdir: Option<PathBuf>,
 }
@@ -65,7 +67,8 @@ impl Process {
             |mask| quoted(&format!("{mask:03o}")),
         );
         let chdir = reader.get(Key::Chdir, Reader::directory, quoted_path);
-        Some(Self { daemon: daemon?, pid_file, identity, umask, chdir })
+        let envs = reader.sources.envs.clone();
+        Some(Self { envs, daemon: daemon?, pid_file, identity, umask, chdir })
     }
 }
 

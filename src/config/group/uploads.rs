@@ -17,6 +17,8 @@ use crate::config::table::Setting;
 pub struct Uploads {
     /// The largest body in bytes; none: as large as the front end passes on.
     pub max_body: Option<u64>,
+    /// Bytes of requests that may wait for a worker; further large ones get 503.
+    pub queue_memory: u64,
     /// What makes the file that a message names believable.
     pub upload_trust: UploadTrust,
     /// The only directory that upload files may lie in; absolute. Always there with [`UploadTrust::Directory`].
@@ -49,6 +51,7 @@ impl UploadTrust {
 impl Uploads {
     pub(in crate::config) fn read<W: Surroundings>(reader: &mut Reader<'_, W>) -> Option<Self> {
         let max_body = reader.size(Key::MaxBody).map(|bytes| Some(bytes).filter(|b| *b > 0));
+        let queue_memory = reader.size(Key::QueueMemory);
         let upload_trust = reader.word(Key::UploadTrust, |word| {
             let all = [UploadTrust::Instance, UploadTrust::Directory];
             all.into_iter().find(|trust| trust.as_str() == word).unwrap_or(UploadTrust::Instance)
@@ -65,6 +68,7 @@ impl Uploads {
         let upload_timeout = reader.duration(Key::UploadTimeout);
         Some(Self {
             max_body: max_body?,
+            queue_memory: queue_memory?,
             upload_trust: upload_trust?,
             upload_dir,
             upload_window: upload_window?,
@@ -86,6 +90,18 @@ pub(in crate::config) const ROWS: &[Setting] = &[
            known to be so, and its connection is closed. 0 is no limit",
         reason: "waitress's default; few forms upload more, and what is larger would fill the disk of the upload files for \
              nothing.",
+    },
+    Setting {
+        key: Key::QueueMemory,
+        name: "queue-memory",
+        metavar: "SIZE",
+        kind: Kind::Size { min: 1 << 20, max: 1 << 40 },
+        fallback: Fallback::Value("256M"),
+        group: Group::Uploads,
+        help: "How much memory requests that wait for a worker may take with their bodies (1M to 1024G); a further one of 64K \
+               or more gets 503 with Retry-After",
+        reason: "Beside --queue-limit: a thousand bodies of some megabytes, as a raised limits.content_length lets in, would \
+                 fill a small machine.",
     },
     Setting {
         key: Key::UploadTrust,

@@ -1,14 +1,21 @@
 //! What becomes known of a request when it is over: counted, timed, and told to the access log.
 
+use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use super::Core;
 use super::Exchange;
+use super::WorkerId;
 use crate::bridge::EndInfo;
 use crate::bridge::Outcome;
+use crate::config::AccessFormat;
 use crate::dispatch::connection::Waiting;
 use crate::dispatch::histogram::Histogram;
 use crate::dispatch::refuse;
+use crate::proto::Value;
+use crate::proto::request::Envelope;
+use crate::telemetry::access;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,11 +97,17 @@ impl Core {
         self.count(fate, end.status, exchange.received);
         let waited = exchange.given.saturating_duration_since(exchange.received);
         self.times.queue.note(self.now, waited);
-        if self.want_access_lines && line.is_empty() {
+        if !self.want_access_lines {
+            return;
+        }
+        if self.access_log_format == AccessFormat::Json {
+            let had = Some((exchange.given, exchange.worker));
+            self.log_json(&exchange.message, exchange.received, fate, end.status, had, Some(end));
+        } else if line.is_empty() {
             // It ended before its slot looked at it, or the slot lost its way.
             let line = refuse::access_line(&exchange.message, end.status);
             self.log(&line, exchange.received);
-        } else if self.want_access_lines {
+        } else {
             self.log(line, exchange.received);
         }
     }
@@ -105,20 +118,64 @@ impl Core {
             return;
         }
         let fate = if exchange.gone { Fate::ClientGone } else { fate };
-        self.finish(fate, status, &exchange.message, exchange.received);
+        let had = Some((exchange.given, exchange.worker));
+        self.finish(fate, status, &exchange.message, exchange.received, had);
     }
 
     /// A request that no worker had is over: the client got `status`, or nothing if that is 0.
     pub(super) fn over_unrun(&mut self, item: &Waiting, fate: Fate, status: u16) {
-        self.finish(fate, status, &item.message, item.received);
+        self.finish(fate, status, &item.message, item.received, None);
     }
 
-    fn finish(&mut self, fate: Fate, status: u16, message: &[u8], received: Instant) {
+    fn finish(
+        &mut self,
+        fate: Fate,
+        status: u16,
+        message: &[u8],
+        received: Instant,
+        had: Option<(Instant, WorkerId)>,
+    ) {
         self.count(fate, status, received);
-        if self.want_access_lines {
+        if !self.want_access_lines {
+            return;
+        }
+        if self.access_log_format == AccessFormat::Json {
+            self.log_json(message, received, fate, status, had, None);
+        } else {
             let line = refuse::access_line(message, status);
             self.log(&line, received);
         }
+    }
+
+    /// `had`: since when which worker had it.
+    fn log_json(
+        &mut self,
+        message: &[u8],
+        received: Instant,
+        fate: Fate,
+        status: u16,
+        had: Option<(Instant, WorkerId)>,
+        end: Option<&EndInfo>,
+    ) {
+        let envelope = Envelope::parse(message).ok();
+        let headers = envelope.as_ref().and_then(|e| e.headers().ok()).unwrap_or_default();
+        let total = self.now.saturating_duration_since(received);
+        self.access_lines.push(access::json_line(&access::Record {
+            when: SystemTime::now().checked_sub(total).unwrap_or(SystemTime::UNIX_EPOCH),
+            remote: headers.own("REMOTE_ADDR"),
+            method: headers.own("METHOD"),
+            target: headers.own("URI").or(envelope.as_ref().map(|e| e.path)),
+            protocol: headers.own("VERSION"),
+            referer: headers.get(b"referer").map(Value::first),
+            user_agent: headers.get(b"user-agent").map(Value::first),
+            status,
+            bytes: end.map(|end| end.body_bytes),
+            queue: had.map(|(given, _)| given.saturating_duration_since(received)),
+            application: end.map(|end| Duration::from_nanos(end.service_ns)),
+            total,
+            worker: had.map(|(_, worker)| worker.0),
+            outcome: fate.as_str(),
+        }));
     }
 
     fn count(&mut self, fate: Fate, status: u16, received: Instant) {

@@ -25,6 +25,9 @@ use crate::proto::ident::SenderUuid;
 use crate::telemetry;
 use crate::transport::Message;
 
+/// Messages shorter than this are not looked at for how much memory they take: 1024 of them take no more than 64 MiB.
+const SMALL: u64 = 64 * 1024;
+
 impl Core {
     /// A message came in on a link.
     pub fn received(&mut self, link: usize, message: Message, now: Instant) {
@@ -144,7 +147,7 @@ impl Core {
 
     pub(super) fn enqueue(&mut self, key: Key, mut item: Waiting, now: Instant) {
         // A request that a worker can begin at once does not wait, so the limit is not for it.
-        let full = self.waiting >= self.limits.queue_limit
+        let full = (self.waiting >= self.limits.queue_limit || self.is_heavy(&item))
             && !(self.queue.is_empty() && choice::choose(self.ready_loads(), now).is_some());
         let Some(connection) = self.connections.get_mut(&key) else { return };
         connection.arrived(now);
@@ -162,6 +165,17 @@ impl Core {
         connection.line.push_back(item);
         self.waiting += 1;
         self.next_in_line(key, now);
+    }
+
+    /// Whether requests that wait would take too much memory with this one. Small ones are bounded by their number.
+    fn is_heavy(&self, item: &Waiting) -> bool {
+        let bytes = item.message.len() as u64;
+        if bytes < SMALL || self.waiting == 0 {
+            return false;
+        }
+        let lines = self.connections.values().flat_map(|c| &c.line);
+        let waiting: u64 = lines.map(|item| item.message.len() as u64).sum();
+        waiting + bytes > self.uploads.queue_memory
     }
 
     /// Lets the first of a connection's line have its turn, if nothing of this connection is at work.

@@ -34,6 +34,7 @@ use super::upload_file::Place;
 use super::upload_file::Upload;
 use crate::bridge::Board;
 use crate::bridge::Ticket;
+use crate::config::AccessFormat;
 use crate::config::Delivery;
 use crate::config::Limits;
 use crate::config::Timeouts;
@@ -229,6 +230,7 @@ pub struct Core {
     slow_lines: telemetry::Limited,
 
     want_access_lines: bool,
+    access_log_format: AccessFormat,
     access_lines: Vec<Vec<u8>>,
     worn: Vec<(WorkerId, u64)>,
     counters: Counters,
@@ -271,6 +273,7 @@ impl Core {
             beats_at: clock.at,
             news: Vec::new(),
             want_access_lines: settings.access_log.is_some(),
+            access_log_format: settings.access_log_format,
             access_lines: Vec::new(),
             worn: Vec::new(),
             counters: Counters::default(),

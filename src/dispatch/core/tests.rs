@@ -15,6 +15,7 @@ use crate::bridge::Kind;
 use crate::bridge::Outcome;
 use crate::bridge::Ticket;
 use crate::config;
+use crate::config::AccessFormat;
 use crate::config::Config;
 use crate::config::Delivery;
 use crate::config::LinkSpec;
@@ -55,8 +56,15 @@ impl World {
         config.timeouts.worker = None;
         set(&mut config);
         let Config { front_end, limits, timeouts, uploads, delivery, .. } = config;
-        let settings =
-            Settings { front_end, limits, timeouts, uploads, delivery, access_log: None };
+        let settings = Settings {
+            front_end,
+            limits,
+            timeouts,
+            uploads,
+            delivery,
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+        };
         World {
             core: Core::new(&settings, Clock { at: now, ns: 0 }),
             now,

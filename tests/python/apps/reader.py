@@ -49,6 +49,8 @@ def application(environ: Environ, start_response: StartResponse) -> Iterable[byt
     if path == "/digest":
         digest, count = hashlib.sha256(), 0
         pause = float(query(environ, "pause", "0"))
+        if query(environ, "note"):
+            record("reads")
         try:
             for block in WAYS[query(environ, "way", "blocks")](stream):
                 digest.update(block)

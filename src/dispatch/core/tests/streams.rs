@@ -115,6 +115,26 @@ fn a_part_of_nobody_is_cut_off() {
 }
 
 #[test]
+fn large_bodies_that_wait_have_a_limit_together() {
+    let mut w = World::with(1, |config| config.uploads.queue_memory = 200_000);
+    let body = "x".repeat(90_000);
+    let keys = r#""METHOD":"POST","VERSION":"HTTP/1.1","content-length":"90000""#;
+    for id in 1..=3 {
+        w.send(0, id, "/", keys, &body);
+    }
+    let out = w.published(0);
+    assert!(out[0].starts_with("me 1:3, HTTP/1.1 503 "), "{out:?}");
+    w.get(0, 4, "/small");
+    assert_eq!(w.core.load().0, 3, "a small one may wait");
+    w.worker(W, 9);
+    w.turn();
+    assert_eq!(w.core.load(), (0, 3));
+    w.core.bridge_out(W).unwrap().clear();
+    w.send(0, 5, "/", keys, &body);
+    assert_eq!(requests(&w.frames(W)), [4], "who need not wait takes no room");
+}
+
+#[test]
 fn a_body_that_waits_costs_nothing_and_can_change_its_worker() {
     let mut w = World::with_worker(1);
     first(&mut w, 1, Some(1000), "0123456789");

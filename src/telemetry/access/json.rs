@@ -1,0 +1,177 @@
+//! One access line as JSON: an object for each request, always printable ASCII on one line.
+//!
+//! What a client chose is a JSON string: UTF-8 where it is, else each byte as the character of its number; everything but
+//! printable ASCII is escaped, so that no reader sees another line or another field than was written.
+
+use std::io::Write;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use crate::telemetry::date::Utc;
+use crate::telemetry::date::since_epoch;
+
+/// What is told about one request. Bytes are as the front end gave them.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// When the request came in.
+    pub when: SystemTime,
+    /// The client's address.
+    pub remote: Option<&'a [u8]>,
+    /// `GET`.
+    pub method: Option<&'a [u8]>,
+    /// The request target as it came; what stands after `?` is told as the query.
+    pub target: Option<&'a [u8]>,
+    /// `HTTP/1.1`.
+    pub protocol: Option<&'a [u8]>,
+    /// The Referer header.
+    pub referer: Option<&'a [u8]>,
+    /// The User-Agent header.
+    pub user_agent: Option<&'a [u8]>,
+    /// The status of the response; 0 when there was none.
+    pub status: u16,
+    /// Bytes of the response body, as far as a worker told.
+    pub bytes: Option<u64>,
+    /// From receiving it to handing it to a worker.
+    pub queue: Option<Duration>,
+    /// What the application took.
+    pub application: Option<Duration>,
+    /// From receiving it to having all of its answer.
+    pub total: Duration,
+    /// The number of the worker that had it.
+    pub worker: Option<u32>,
+    /// How it ended.
+    pub outcome: &'a str,
+}
+
+/// The line, without its line break.
+pub fn json_line(record: &Record<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(384);
+    let utc = Utc::new(since_epoch(record.when));
+    // Writing to a Vec cannot fail.
+    let _ = write!(
+        out,
+        "{{\"time\":\"{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z\"",
+        utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.millis
+    );
+    let (path, query) = match record.target.map(|target| (target, memchr::memchr(b'?', target))) {
+        Some((target, Some(at))) => (Some(&target[..at]), Some(&target[at + 1..])),
+        Some((target, None)) => (Some(target), None),
+        None => (None, None),
+    };
+    for (name, value) in [
+        ("remote", record.remote),
+        ("method", record.method),
+        ("path", path),
+        ("query", query),
+        ("protocol", record.protocol),
+        ("referer", record.referer),
+        ("user_agent", record.user_agent),
+    ] {
+        put_name(&mut out, name);
+        match value {
+            Some(bytes) => put_string(&mut out, bytes),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    let status = (record.status != 0).then_some(u64::from(record.status));
+    let worker = record.worker.map(u64::from);
+    for (name, value) in [("status", status), ("bytes", record.bytes), ("worker", worker)] {
+        put_name(&mut out, name);
+        put_or_null(&mut out, value);
+    }
+    let seconds = |time: Duration| format!("{}.{:06}", time.as_secs(), time.subsec_micros());
+    for (name, value) in [
+        ("queue_time", record.queue),
+        ("application_time", record.application),
+        ("total_time", Some(record.total)),
+    ] {
+        put_name(&mut out, name);
+        put_or_null(&mut out, value.map(seconds));
+    }
+    put_name(&mut out, "outcome");
+    put_string(&mut out, record.outcome.as_bytes());
+    out.push(b'}');
+    out
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) {
+    let _ = write!(out, ",\"{name}\":");
+}
+
+fn put_or_null(out: &mut Vec<u8>, value: Option<impl std::fmt::Display>) {
+    let _ = match value {
+        Some(value) => write!(out, "{value}"),
+        None => write!(out, "null"),
+    };
+}
+
+fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    match str::from_utf8(bytes) {
+        Ok(text) => text.chars().for_each(|c| put_char(out, c)),
+        Err(_) => bytes.iter().for_each(|&byte| put_char(out, char::from(byte))),
+    }
+    out.push(b'"');
+}
+
+fn put_char(out: &mut Vec<u8>, c: char) {
+    match c {
+        '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+        ' '..='~' => out.push(c as u8),
+        _ => {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record<'a>(target: &'a [u8], agent: &'a [u8]) -> Record<'a> {
+        Record {
+            when: SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_400_007),
+            remote: Some(b"10.0.0.1"),
+            method: Some(b"GET"),
+            target: Some(target),
+            protocol: Some(b"HTTP/1.1"),
+            referer: None,
+            user_agent: Some(agent),
+            status: 200,
+            bytes: Some(12),
+            queue: Some(Duration::from_micros(30)),
+            application: Some(Duration::from_millis(2)),
+            total: Duration::from_millis(1003),
+            worker: Some(3),
+            outcome: "ok",
+        }
+    }
+
+    #[test]
+    fn a_line_is_an_object_with_all_fields() {
+        let line = json_line(&record(b"/a?b=c?d", "\u{e9}\u{1f600}\"\n".as_bytes()));
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            concat!(
+                r#"{"time":"2000-02-29T00:00:00.007Z","remote":"10.0.0.1","method":"GET","path":"/a","query":"b=c?d","#,
+                r#""protocol":"HTTP/1.1","referer":null,"user_agent":"\u00e9\ud83d\ude00\"\u000a","#,
+                r#""status":200,"bytes":12,"worker":3,"queue_time":0.000030,"application_time":0.002000,"#,
+                r#""total_time":1.003000,"outcome":"ok"}"#
+            )
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_is_read_back(target: Vec<u8>, agent: String) {
+            let line = json_line(&record(&target, agent.as_bytes()));
+            prop_assert!(line.iter().all(|byte| (b' '..=b'~').contains(byte)));
+            let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            prop_assert_eq!(value["user_agent"].as_str(), Some(agent.as_str()));
+            prop_assert_eq!(value["outcome"].as_str(), Some("ok"));
+        }
+    }
+}
