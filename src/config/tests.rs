@@ -391,7 +391,8 @@ fn what_is_shown_has_the_same_effect_as_a_file() {
     let first = resolved(&world, &flags);
     let world = World::with_file(&first.show());
     let second = resolve(Sources::default(), &world).unwrap();
-    assert_eq!(first.config, second.config);
+    assert_eq!(second.config.settings_file.as_deref(), Some(Path::new("lurcher.toml")));
+    assert_eq!(first.config, Config { settings_file: None, ..second.config.clone() });
     assert!(second.show().lines().all(|line| !line.contains("command line")));
     assert!(first.show().contains("LURCHER_KEEP_ALIVE"), "{}", first.show());
 }
