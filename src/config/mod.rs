@@ -65,6 +65,7 @@ pub use group::limits::Limits;
 pub use group::loading::Loading;
 pub use group::log::AccessFormat;
 pub use group::log::Log;
+pub use group::log::LogFormat;
 pub use group::process::Identity;
 pub use group::process::Process;
 pub use group::recycle::Recycle;
@@ -135,6 +136,7 @@ impl Config {
             on_worker_stop: self.loading.on_worker_stop.clone(),
             access_log: self.log.access_log.is_some()
                 && self.log.access_log_format == AccessFormat::Combined,
+            log_format: self.log.log_format,
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,
@@ -185,6 +187,8 @@ pub struct WorkerSettings {
     pub on_worker_stop: Option<String>,
     /// Whether an access line is wanted with each end frame.
     pub access_log: bool,
+    /// [`Log::log_format`].
+    pub log_format: LogFormat,
     /// [`Log::log_level`].
     pub log_level: Level,
     /// `wsgi.multiprocess`: whether there are other workers.

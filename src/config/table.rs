@@ -54,6 +54,7 @@ pub enum Key {
     LogFile,
     AccessLog,
     AccessLogFormat,
+    LogFormat,
     LogLevel,
     Control,
     Metrics,
@@ -241,7 +242,12 @@ impl Setting {
             (Group::Clients | Group::Handlers, _) => scope == Scope::Front,
             (
                 _,
-                Key::MaxBody | Key::GracefulTimeout | Key::AccessLog | Key::LogLevel | Key::Config,
+                Key::MaxBody
+                | Key::GracefulTimeout
+                | Key::AccessLog
+                | Key::LogFormat
+                | Key::LogLevel
+                | Key::Config,
             ) => true,
             _ => scope == Scope::Instance,
         }
@@ -251,7 +257,7 @@ impl Setting {
     pub fn is_live(&self) -> bool {
         match self.group {
             Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
-            _ => matches!(self.key, Key::LogLevel | Key::Config),
+            _ => matches!(self.key, Key::LogFormat | Key::LogLevel | Key::Config),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::bridge::frame::FLAG_MORE;
 use crate::bridge::frame::MAX_DATA;
 use crate::bridge::frame::WINDOW;
 use crate::config::Level;
+use crate::config::LogFormat;
 use crate::config::Underscore;
 use crate::config::WorkerSettings;
 use crate::wsgi::response::Ending;
@@ -97,6 +98,7 @@ pub(crate) fn settings() -> WorkerSettings {
         on_worker_stop: None,
         lint: false,
         access_log: false,
+        log_format: LogFormat::Text,
         log_level: Level::Error,
         multiprocess: false,
         worker: 1,

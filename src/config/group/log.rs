@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 use crate::config::Level;
 use crate::config::LogTarget;
 use crate::config::Surroundings;
@@ -24,6 +27,8 @@ pub struct Log {
     pub access_log: Option<LogTarget>,
     /// How they are written.
     pub access_log_format: AccessFormat,
+    /// How the log is written.
+    pub log_format: LogFormat,
     /// The least grave records that are written.
     pub log_level: Level,
 }
@@ -34,6 +39,16 @@ pub enum AccessFormat {
     /// Apache's combined format, and the seconds taken.
     Combined,
     /// A JSON object each.
+    Json,
+}
+
+/// How the records of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// A line of text each; a traceback has several.
+    Text,
+    /// A JSON object each, on one line.
     Json,
 }
 
@@ -48,6 +63,10 @@ impl Log {
             "json" => AccessFormat::Json,
             _ => AccessFormat::Combined,
         });
+        let log_format = reader.word(Key::LogFormat, |word| match word {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Text,
+        });
         let log_level = reader.word(Key::LogLevel, |word| match word {
             "error" => Level::Error,
             "warning" => Level::Warning,
@@ -58,6 +77,7 @@ impl Log {
             log_file,
             access_log,
             access_log_format: access_log_format?,
+            log_format: log_format?,
             log_level: log_level?,
         })
     }
@@ -96,6 +116,17 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "How access lines are written: combined, or json, an object for each request with the times in the queue and \
                in the application, the worker, and how it ended",
         reason: "Every log analyser reads the combined format; the other costs the instance a look at each request's headers.",
+    },
+    Setting {
+        key: Key::LogFormat,
+        name: "log-format",
+        metavar: "FORMAT",
+        kind: Kind::Choice(&["text", "json"]),
+        fallback: Fallback::Value("text"),
+        group: Group::Log,
+        help: "How the log's records are written: text, or json, an object with time, level, process, pid, message, and text for \
+               what has several lines. What an application prints itself stays as it is",
+        reason: "People read it more often than programs.",
     },
     Setting {
         key: Key::LogLevel,
