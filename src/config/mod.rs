@@ -111,6 +111,8 @@ pub struct Config {
     pub admin: Admin,
     /// How it lives with the rest of its system.
     pub process: Process,
+    /// The file that was read, if there is one.
+    pub settings_file: Option<PathBuf>,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
     /// Each setting but links as it would stand in the file, to tell what has changed.

@@ -23,6 +23,7 @@ use signal_hook::iterator::Signals;
 use super::Exit;
 use super::Interpreter;
 use super::announce::Announcer;
+use super::files::Files;
 use super::policy::Policy;
 use super::reason::Restarts;
 use super::reload::Reloads;
@@ -73,6 +74,9 @@ pub(super) struct Supervisor {
     /// When workers are started that wait because those before them came to nothing.
     pub(super) put_off: Vec<Instant>,
     pub(super) reread: Reread,
+    pub(super) files: Files,
+    /// No worker is started before one of them has changed.
+    pub(super) awaiting: bool,
     pub(super) reloads: Reloads,
     pub(super) restarts: Restarts,
     pub(super) templates: Vec<Template>,
@@ -153,6 +157,8 @@ fn start(
         .map_err(|e| ("cannot be asked anything", e.to_string()))?;
     // Without a server nobody asks; a closed channel would be ready for ever.
     let asks = if admin.is_some() { asks } else { crossbeam_channel::never() };
+    let files = Files::watch(&config)
+        .map_err(|e| ("cannot watch the application's files", e.to_string()))?;
     let wanted = config.workers.workers as usize;
     let supervisor = Supervisor {
         config,
@@ -165,6 +171,8 @@ fn start(
         wanted,
         put_off: Vec::new(),
         reread,
+        files,
+        awaiting: false,
         reloads: Reloads::default(),
         restarts: Restarts::default(),
         templates: Vec::new(),
@@ -236,6 +244,10 @@ impl Supervisor {
                 },
                 recv(self.said.1) -> said => if let Ok((number, said)) = said {
                     self.template_said(number, said);
+                },
+                recv(self.files.changes) -> file => match file {
+                    Ok(file) => self.file_changed(&file),
+                    Err(_) => self.files.lost(),
                 },
                 recv(self.asks) -> ask => match ask {
                     Ok(ask) => self.asked(ask),
