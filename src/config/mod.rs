@@ -243,6 +243,13 @@ pub enum Level {
 }
 
 impl Level {
+    /// What a word means.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Error, Self::Warning, Self::Info, Self::Debug]
+            .into_iter()
+            .find(|level| level.as_str() == word)
+    }
+
     /// The word for it in every source of settings.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -10,6 +10,7 @@ mod end;
 mod exit;
 mod faulty;
 mod files;
+mod logs;
 mod plan;
 mod policy;
 mod process;

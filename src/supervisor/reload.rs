@@ -13,6 +13,7 @@ use super::run::Phase;
 use super::run::Supervisor;
 use super::watch::count;
 use crate::config::Config;
+use crate::config::Level;
 use crate::dispatch::Bounds;
 use crate::dispatch::Command;
 use crate::dispatch::WorkerId;
@@ -146,6 +147,14 @@ impl Supervisor {
     /// The settings of workers that start now.
     pub(super) fn newest_config(&self) -> &Config {
         self.reloads.now.as_ref().map_or(&self.config, |reload| &reload.config)
+    }
+
+    /// What is written at least, now and by workers that start later; a reload that begins later says otherwise.
+    pub(super) fn put_log_level(&mut self, level: Level) {
+        self.config.log.log_level = level;
+        if let Some(reload) = &mut self.reloads.now {
+            reload.config.log.log_level = level;
+        }
     }
 
     /// A worker of this generation has loaded the application.

@@ -18,6 +18,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::consts::SIGTTIN;
 use signal_hook::consts::SIGTTOU;
+use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 
 use super::Exit;
@@ -104,7 +105,8 @@ pub(super) struct Supervisor {
 pub type Reread = Box<dyn Fn() -> Result<Config, Vec<String>>>;
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM and INT stop it, a second one at once; HUP reloads
-/// application and settings (`reread`); TTIN and TTOU ask for one worker more or less.
+/// application and settings (`reread`); TTIN and TTOU ask for one worker more or less;
+/// USR1 opens the logs anew.
 pub fn run(config: Config, interpreter: Interpreter, reread: Reread, herald: Herald) -> Exit {
     match start(config, interpreter, reread, herald) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
@@ -208,7 +210,7 @@ fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
 
 /// Signals as messages. The handler itself only writes to a pipe.
 fn listen() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGCHLD])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGUSR1, SIGCHLD])?;
     let (sender, receiver): (Sender<i32>, _) = crossbeam_channel::unbounded();
     thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -309,6 +311,7 @@ impl Supervisor {
         let running = self.phase == Phase::Running;
         match signal {
             SIGCHLD => return self.reap(),
+            SIGUSR1 => return self.reopen_logs(),
             SIGHUP => {
                 telemetry::info!("{name}: reload");
                 return self.reload(None);
