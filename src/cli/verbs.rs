@@ -40,6 +40,10 @@ pub enum Verb {
 
 /// Which settings of an instance a command takes as options.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(feature = "front"),
+    allow(dead_code, reason = "the commands of the front end are not there without it")
+)]
 enum Takes {
     These(&'static [Key]),
     All,

@@ -1,4 +1,4 @@
-//! The table of settings: what a row of it is, and all rows together. The rows stand in [`super::group`], which is the one
+//! The table of settings: what a row of it is, and all rows together. The rows stand in `group`, which is the one
 //! home of names, defaults, limits and help.
 //!
 //! A flag is `--NAME`, a variable `LURCHER_NAME` with `_` for `-`, a key in the file is NAME. It is data: what is done with
