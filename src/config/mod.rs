@@ -137,6 +137,7 @@ impl Config {
             access_log: self.log.access_log.is_some()
                 && self.log.access_log_format == AccessFormat::Combined,
             log_format: self.log.log_format,
+            syslog: self.log.syslog.clone(),
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,
@@ -189,6 +190,9 @@ pub struct WorkerSettings {
     pub access_log: bool,
     /// [`Log::log_format`].
     pub log_format: LogFormat,
+    /// [`Log::syslog`].
+    #[serde(default)]
+    pub syslog: Option<PathBuf>,
     /// [`Log::log_level`].
     pub log_level: Level,
     /// `wsgi.multiprocess`: whether there are other workers.

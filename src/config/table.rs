@@ -52,6 +52,7 @@ pub enum Key {
     SendTimeout,
     KeepaliveInterval,
     LogFile,
+    Syslog,
     AccessLog,
     AccessLogFormat,
     LogFormat,

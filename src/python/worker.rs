@@ -27,6 +27,9 @@ impl Worker {
             .detach(|| rust::Worker::open(bridge_fd, board_fd))
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
         let role = format!("worker-{}", settings.worker);
+        if let Some(path) = &settings.syslog {
+            crate::telemetry::to_syslog(path)?;
+        }
         crate::telemetry::init(&role, settings.log_level, settings.log_format);
         crate::system::set_title(
             &format!("lurcher: worker-{} ({})", settings.worker, settings.wsgi_app),

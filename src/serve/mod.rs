@@ -45,6 +45,12 @@ pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
         return cli::EXIT_USAGE;
     }
     system::set_title(&format!("lurcher: serve ({})", config.application.wsgi_app), "lurcher");
+    if let Some(path) = &config.log.syslog
+        && let Err(error) = telemetry::to_syslog(path)
+    {
+        let _ = writeln!(io::stderr(), "lurcher: no socket for the log service: {error}");
+        return Exit::Failed.code();
+    }
     telemetry::init("lurcher-serve", config.log.log_level, config.log.log_format);
     if config.log.access_log.is_none() && io::stdout().is_terminal() {
         both.instance_words.push("--access-log=-".into());

@@ -15,6 +15,7 @@ mod limited;
 mod object;
 mod output;
 mod record;
+mod syslog;
 
 pub use escape::Escaped;
 pub use limited::Held;
@@ -24,6 +25,7 @@ pub use record::error_block;
 pub use record::init;
 pub use record::set_format;
 pub use record::set_level;
+pub use syslog::to_syslog;
 pub use tracing::debug;
 pub use tracing::error;
 pub use tracing::info;

@@ -30,6 +30,7 @@ use super::date::Utc;
 use super::date::since_epoch;
 use super::escape::Guard;
 use super::object::object;
+use super::syslog;
 use crate::config::Level;
 use crate::config::LogFormat;
 
@@ -90,11 +91,16 @@ const fn filter(level: Level) -> LevelFilter {
 /// Writes an error record whose text has several lines, as a traceback has: the title as an ordinary record, then the
 /// lines of `text`, indented. It is one write, so that no other record comes between, and it waits for no buffer.
 pub fn error_block(title: &str, text: &str) {
-    let json = JSON.load(Ordering::Relaxed);
-    write_out(block(SystemTime::now(), title, text, json).as_bytes());
+    let (now, json) = (SystemTime::now(), JSON.load(Ordering::Relaxed));
+    let level = tracing::Level::ERROR;
+    let (before, record) = block(now, title, text, json);
+    if !to_service(now, level, &record) {
+        write_out((before + &record).as_bytes());
+    }
 }
 
-fn block(now: SystemTime, title: &str, text: &str, json: bool) -> String {
+/// What goes before a record on standard error, and the record.
+fn block(now: SystemTime, title: &str, text: &str, json: bool) -> (String, String) {
     let cut =
         (0..=text.len().min(BLOCK_MAX)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let (shown, rest) = text.split_at(cut);
@@ -102,11 +108,12 @@ fn block(now: SystemTime, title: &str, text: &str, json: bool) -> String {
         let more =
             if rest.is_empty() { String::new() } else { format!("\n({} bytes more)", rest.len()) };
         let text = format!("{shown}{more}");
-        return object(now, tracing::Level::ERROR, role(), title, Some(&text));
+        let record = object(now, tracing::Level::ERROR, role(), title, Some(&text));
+        return (String::new(), record);
     }
-    let mut out = String::with_capacity(shown.len() + 256);
+    let (mut before, mut out) = (String::new(), String::with_capacity(shown.len() + 256));
     // Writing to a String cannot fail.
-    let _ = head(&mut out, now, tracing::Level::ERROR);
+    let _ = head(&mut before, now, tracing::Level::ERROR);
     let _ = Guard::line(&mut out).write_str(title);
     out.push('\n');
     for line in shown.lines() {
@@ -117,7 +124,27 @@ fn block(now: SystemTime, title: &str, text: &str, json: bool) -> String {
     if !rest.is_empty() {
         let _ = writeln!(out, "    ({} bytes more)", rest.len());
     }
-    out
+    (before, out)
+}
+
+/// Whether the log service has taken a record. Where it has not, standard error says why, once.
+fn to_service(now: SystemTime, level: tracing::Level, record: &str) -> bool {
+    match syslog::send(now, level, role(), record) {
+        Some(Ok(())) => true,
+        Some(Err(Some((path, error)))) => {
+            let mut line = String::new();
+            // Writing to a String cannot fail.
+            let _ = head(&mut line, now, tracing::Level::WARN);
+            let _ = writeln!(
+                line,
+                "the log service at {} takes nothing ({error}): records go to standard error until it does",
+                path.display()
+            );
+            write_out(line.as_bytes());
+            false
+        }
+        Some(Err(None)) | None => false,
+    }
 }
 
 /// `2026-11-30T16:40:01.123Z INFO  lurcher[1234]: `
@@ -151,18 +178,23 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let (now, level) = (SystemTime::now(), *event.metadata().level());
-        if JSON.load(Ordering::Relaxed) {
-            let mut message = String::new();
-            let mut fields = Fields { out: Guard::line(&mut message), result: Ok(()) };
-            event.record(&mut fields);
-            fields.result?;
-            return writer.write_str(&object(now, level, role(), &message, None));
-        }
-        head(&mut writer, now, level)?;
-        let mut fields = Fields { out: Guard::line(&mut writer), result: Ok(()) };
+        let mut message = String::new();
+        let mut fields = Fields { out: Guard::line(&mut message), result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
-        writer.write_char('\n')
+        let json = JSON.load(Ordering::Relaxed);
+        if json {
+            message = object(now, level, role(), &message, None);
+        } else {
+            message.push('\n');
+        }
+        if to_service(now, level, &message) {
+            return Ok(());
+        }
+        if !json {
+            head(&mut writer, now, level)?;
+        }
+        writer.write_str(&message)
     }
 }
 
@@ -320,7 +352,8 @@ mod tests {
     #[test]
     fn a_block_keeps_its_lines_but_no_other_control_character() {
         let text = "Traceback:\n\tFile \"x\"\r\nEcole \u{c9} \x1b[31m\n";
-        let out = block(SystemTime::UNIX_EPOCH, "GET /\n failed", text, false);
+        let (before, record) = block(SystemTime::UNIX_EPOCH, "GET /\n failed", text, false);
+        let out = before + &record;
         let lines: Vec<_> = out.lines().collect();
         assert!(lines[0].ends_with("]: GET /\\x0a failed"), "{out}");
         assert_eq!(
@@ -331,7 +364,9 @@ mod tests {
 
     #[test]
     fn a_block_without_end_is_cut() {
-        let out = block(SystemTime::UNIX_EPOCH, "t", &"\u{c9}".repeat(BLOCK_MAX), false);
+        let (before, record) =
+            block(SystemTime::UNIX_EPOCH, "t", &"\u{c9}".repeat(BLOCK_MAX), false);
+        let out = before + &record;
         assert!(out.len() < BLOCK_MAX + 300);
         assert!(out.ends_with(&format!("    ({BLOCK_MAX} bytes more)\n")));
     }

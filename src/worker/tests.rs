@@ -99,6 +99,7 @@ pub(crate) fn settings() -> WorkerSettings {
         lint: false,
         access_log: false,
         log_format: LogFormat::Text,
+        syslog: None,
         log_level: Level::Error,
         multiprocess: false,
         worker: 1,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,30 @@ def test_records_are_json_objects(stage: Stage) -> None:
     lines = failure["text"].splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[-1] == "RuntimeError: broken"
+
+
+def test_records_go_to_the_log_service(stage: Stage) -> None:
+    """Those of the instance and of its workers, each line a datagram; and to standard error while it is away."""
+    path = stage.directory / "log"
+    service = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    service.settimeout(10)
+    service.bind(str(path))
+    words = ["--syslog", str(path)]
+    served = Served(stage, "talking:application", words)
+    with service:
+        assert served.ask("/raise/badly").status == 500
+        lines = [service.recv(65_536).decode()]
+        while "RuntimeError: badly" not in lines[-1]:
+            lines.append(service.recv(65_536).decode())
+    stamp = r"1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z -"
+    for line in lines:
+        assert re.match(rf"<(27|28|30)>{stamp} (lurcher|worker-1) \d+ - - ", line), line
+        assert "\n" not in line
+    assert re.match(rf"<30>{stamp} lurcher {served.lurcher.pid} - - lurcher ", lines[0])
+    assert any(" worker-1 " in line and line.startswith("<27>") for line in lines)
+    assert served.lurcher.err() == ""
+
+    path.unlink()
+    assert served.ask("/raise/again").status == 500
+    served.lurcher.wait_for_err("RuntimeError: again")
+    assert served.lurcher.err().count(f"the log service at {path} takes nothing") == 1

@@ -23,6 +23,8 @@ pub struct Log {
     /// The file that the log is appended to, and all that workers write to their standard error; that of the instance when
     /// absent. Absolute.
     pub log_file: Option<PathBuf>,
+    /// The socket of the log service that records go to; absolute.
+    pub syslog: Option<PathBuf>,
     /// Where access lines go; nowhere when absent.
     pub access_log: Option<LogTarget>,
     /// How they are written.
@@ -55,6 +57,7 @@ pub enum LogFormat {
 impl Log {
     pub(in crate::config) fn read<W: Surroundings>(reader: &mut Reader<'_, W>) -> Option<Self> {
         let log_file = reader.get(Key::LogFile, Reader::path, quoted_path);
+        let syslog = reader.get(Key::Syslog, Reader::path, quoted_path);
         let access_log = reader.get(Key::AccessLog, Reader::log_target, |target| match target {
             LogTarget::Stdout => quoted("-"),
             LogTarget::File(path) => quoted_path(path),
@@ -75,6 +78,7 @@ impl Log {
         });
         Some(Self {
             log_file,
+            syslog,
             access_log,
             access_log_format: access_log_format?,
             log_format: log_format?,
@@ -94,6 +98,17 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         group: Group::Log,
         help: "Append the log to FILE, with all that workers write to their standard error",
         reason: "Service managers and containers collect standard error, with the time and the name of the service.",
+    },
+    Setting {
+        key: Key::Syslog,
+        name: "syslog",
+        metavar: "SOCKET",
+        kind: Kind::Path,
+        fallback: Fallback::Unset("no log service"),
+        group: Group::Log,
+        help: "Send the log's records to the log service at SOCKET, as /dev/log, in the format of RFC 5424. What it does not \
+               take goes to standard error or the log file, and so does what the application prints itself",
+        reason: "Under systemd and in containers standard error is collected already.",
     },
     Setting {
         key: Key::AccessLog,
