@@ -53,6 +53,7 @@ pub enum Key {
     LogFile,
     AccessLog,
     AccessLogFormat,
+    RequestIdHeader,
     LogLevel,
     Control,
     Metrics,

@@ -97,6 +97,8 @@ pub(crate) fn settings() -> WorkerSettings {
         on_worker_stop: None,
         lint: false,
         access_log: false,
+        request_id_header: None,
+        request_id_prefix: 1,
         log_level: Level::Error,
         multiprocess: false,
         worker: 1,
