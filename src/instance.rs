@@ -20,6 +20,7 @@ use crate::config;
 use crate::config::Admin;
 use crate::config::Config;
 use crate::config::InFolder;
+use crate::config::Level;
 use crate::config::System;
 use crate::supervisor;
 use crate::supervisor::Exit;
@@ -94,6 +95,8 @@ fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Result<u8, U
         let result = log.take_output(config.process.daemon);
         result.map_err(unable("cannot write to the log file"))?;
     }
+    // Standard error holds it; nothing else may, once it is opened anew.
+    drop(log);
     system::set_title(&format!("lurcher: instance ({})", config.application.wsgi_app), "lurcher");
     telemetry::init("lurcher", config.log.log_level);
     for warning in &config.warnings {
@@ -181,6 +184,18 @@ fn obey(order: Order, interpreter: Interpreter) -> u8 {
                     aimed(order, |target| admin::tell(target, &Wish::Scale { workers }, false))
                 }
                 None => wrong(&[format!("scale: {} is no number of workers", word.display())]),
+            }
+        }
+        Verb::LogLevel => {
+            let word = order.words.first().cloned().unwrap_or_default();
+            match word.to_str().and_then(Level::from_word) {
+                Some(level) => {
+                    aimed(order, |target| admin::tell(target, &Wish::LogLevel { level }, false))
+                }
+                None => wrong(&[format!(
+                    "log-level: {} is none of error, warning, info, debug",
+                    word.display()
+                )]),
             }
         }
         Verb::Version => {

@@ -89,6 +89,9 @@ def _fork_on_demand(control: socket.socket, application: Callable[..., Any]) -> 
         if not request:
             # The instance has gone, or wants no more workers of this code.
             return 0
+        if request == b"log":
+            _take_log(*descriptors)
+            continue
         number = int(request)
         bridge, board = descriptors
         for stream in (sys.stdout, sys.stderr):
@@ -105,6 +108,16 @@ def _fork_on_demand(control: socket.socket, application: Callable[..., Any]) -> 
             os.waitpid(child, 0)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _take_log(log: int) -> None:
+    """The log file was opened anew: have it where the old one was."""
+    old = os.fstat(2)
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), old):
+                os.dup2(log, descriptor)
+    os.close(log)
 
 
 def _fork_again(

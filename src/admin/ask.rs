@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use super::Report;
+use crate::config::Level;
 use crate::dispatch::View;
 use crate::dispatch::WorkerId;
 
@@ -30,6 +31,11 @@ pub enum Wish {
     Scale {
         /// How many.
         workers: u32,
+    },
+    /// To write records of this level and graver, in all processes.
+    LogLevel {
+        /// Which.
+        level: Level,
     },
 }
 

@@ -4,7 +4,7 @@
 //! This file turns bytes into frames and back. It opens no socket and knows no meaning beyond the layout.
 //!
 //! From instance to worker: [`Kind::Setup`] once and first, then [`Kind::Request`], [`Kind::Gone`], [`Kind::Ack`], [`Kind::BodyPart`],
-//! [`Kind::Recall`], and [`Kind::Drain`] once and last. From worker to instance: [`Kind::Ready`] or
+//! [`Kind::Recall`], [`Kind::Reopen`], [`Kind::Level`], and [`Kind::Drain`] once and last. From worker to instance: [`Kind::Ready`] or
 //! [`Kind::LoadFailed`], then [`Kind::Data`], [`Kind::BodyWant`], [`Kind::End`], [`Kind::Recalled`], [`Kind::Leaving`]. At any time after the
 //! setup: [`Kind::TimedOut`], [`Kind::AskStacks`] with [`Kind::Stacks`], [`Kind::Ping`] with [`Kind::Pong`].
 
@@ -66,6 +66,10 @@ pub enum Kind {
     BodyPart = 25,
     /// Worker to instance: the application has taken `u64` more bytes of its streamed body, and wants more.
     BodyWant = 26,
+    /// Instance to worker: the log file at this path (bytes) is to be opened anew.
+    Reopen = 35,
+    /// Instance to worker: records of this level (its word) and graver are written from now on.
+    Level = 36,
     /// Worker to instance: the application is loaded, slots wait.
     Ready = 16,
     /// Worker to instance: the application did not load; the payload is the traceback (UTF-8). The worker then ends.
@@ -102,6 +106,8 @@ impl Kind {
             6 => Kind::Drain,
             25 => Kind::BodyPart,
             26 => Kind::BodyWant,
+            35 => Kind::Reopen,
+            36 => Kind::Level,
             16 => Kind::Ready,
             17 => Kind::LoadFailed,
             18 => Kind::Data,

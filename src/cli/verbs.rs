@@ -32,6 +32,7 @@ pub enum Verb {
     Stop,
     Reload,
     Scale,
+    LogLevel,
     Version,
     #[cfg(feature = "front")]
     Front,
@@ -186,6 +187,15 @@ static ROWS: &[Row] = &[
         metavar: "WORKERS",
         words: (1, 1),
         about: "Have so many workers from now on",
+        options: &[PID],
+        settings: WHERE,
+    },
+    Row {
+        verb: Some(Verb::LogLevel),
+        name: "log-level",
+        metavar: "LEVEL",
+        words: (1, 1),
+        about: "Log from this level on until the next reload: error, warning, info or debug",
         options: &[PID],
         settings: WHERE,
     },

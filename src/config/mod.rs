@@ -115,6 +115,8 @@ pub struct Config {
     pub admin: Admin,
     /// How it lives with the rest of its system.
     pub process: Process,
+    /// The file that was read, if there is one.
+    pub settings_file: Option<PathBuf>,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
     /// Each setting but links as it would stand in the file, to tell what has changed.
@@ -259,6 +261,13 @@ pub enum Level {
 }
 
 impl Level {
+    /// What a word means.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Error, Self::Warning, Self::Info, Self::Debug]
+            .into_iter()
+            .find(|level| level.as_str() == word)
+    }
+
     /// The word for it in every source of settings.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -131,6 +131,7 @@ pub fn resolve(mut sources: Sources, world: &impl Surroundings) -> Result<Resolv
         log,
         admin,
         process,
+        settings_file: file.as_ref().map(|(path, _)| path.clone()),
         warnings,
         literals: shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect(),
     };

@@ -32,6 +32,7 @@ pub enum Key {
     Preload,
     OnWorkerStart,
     OnWorkerStop,
+    ReloadOnChange,
     QueueLimit,
     GracefulTimeout,
     QueueTimeout,

@@ -109,7 +109,12 @@ fn defaults_hold_when_only_the_needed_is_given() {
             start_timeout: Duration::from_secs(300),
             reload_surge: 1,
         },
-        loading: Loading { preload: false, on_worker_start: None, on_worker_stop: None },
+        loading: Loading {
+            preload: false,
+            on_worker_start: None,
+            on_worker_stop: None,
+            reload_on_change: false,
+        },
         recycle: Recycle {
             max_requests: None,
             max_requests_jitter: 0,
@@ -149,6 +154,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
         },
         admin: Admin { control: ControlPlace::Usual, metrics: None },
         process: Process::default(),
+        settings_file: None,
         warnings: Vec::new(),
         literals: config.literals.clone(),
     };
@@ -386,7 +392,8 @@ fn what_is_shown_has_the_same_effect_as_a_file() {
     let first = resolved(&world, &flags);
     let world = World::with_file(&first.show());
     let second = resolve(Sources::default(), &world).unwrap();
-    assert_eq!(first.config, second.config);
+    assert_eq!(second.config.settings_file.as_deref(), Some(Path::new("lurcher.toml")));
+    assert_eq!(first.config, Config { settings_file: None, ..second.config.clone() });
     assert!(second.show().lines().all(|line| !line.contains("command line")));
     assert!(first.show().contains("LURCHER_KEEP_ALIVE"), "{}", first.show());
 }

@@ -1,6 +1,7 @@
 //! What the supervisor and the dispatcher say to each other. Neither waits for the other.
 
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use super::Counters;
 use super::Loss;
@@ -11,6 +12,7 @@ use crate::bridge::Board;
 use crate::config::AccessFormat;
 use crate::config::Delivery;
 use crate::config::FrontEnd;
+use crate::config::Level;
 use crate::config::Limits;
 use crate::config::Timeouts;
 use crate::config::Uploads;
@@ -72,6 +74,10 @@ pub enum Command {
     WorkerExited(WorkerId),
     /// What is bounded is bounded so from now on.
     Bounds(Box<Bounds>),
+    /// The access log is opened anew, and so does each worker with this log file; absent: there is none to be opened.
+    ReopenLogs(Option<PathBuf>),
+    /// Workers write records of this level and graver.
+    LogLevel(Level),
     /// Leave the front ends and finish what was taken; [`News::Idle`] follows.
     Leave,
     /// Say how things stand, in this way.

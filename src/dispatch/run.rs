@@ -5,6 +5,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use super::port::BridgeFault;
 use super::port::Port;
 use super::stacks::Questions;
 use crate::bridge;
+use crate::bridge::Kind;
 use crate::config::LinkSpec;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
@@ -204,6 +206,17 @@ impl Body {
             }
             Command::AskStacks(ask) => self.questions.ask(ask, &mut self.core, now),
             Command::Bounds(bounds) => self.core.set_bounds(*bounds),
+            Command::ReopenLogs(path) => {
+                // What was answered before belongs into the old one.
+                self.write_access_lines();
+                if let Some(log) = &mut self.access_log {
+                    log.reopen();
+                }
+                if let Some(path) = path {
+                    self.core.tell_all(Kind::Reopen, path.as_os_str().as_bytes());
+                }
+            }
+            Command::LogLevel(level) => self.core.tell_all(Kind::Level, level.as_str().as_bytes()),
             Command::Leave => self.leave(now),
             Command::Look(look) => {
                 let lost = self.access_log.as_ref().map_or(0, AccessLog::lost);

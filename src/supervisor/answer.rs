@@ -52,6 +52,12 @@ impl Supervisor {
             Wish::Stacks {} => self.dispatcher.tell(Command::AskStacks(AskStacks::new(|told| {
                 reply.done(stacks::text(&told));
             }))),
+            Wish::LogLevel { level } => {
+                self.set_log_level(level);
+                let word = level.as_str();
+                telemetry::info!("told to log from level {word} ({asker})");
+                reply.done(format!("log level {word}"));
+            }
             Wish::Scale { workers } => self.told_to_scale(workers, &asker, reply),
         }
     }

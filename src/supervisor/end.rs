@@ -91,6 +91,10 @@ impl Supervisor {
 
     pub(super) fn came_to_nothing(&mut self, generation: u32, end: End, why: &str) {
         self.restarts.count(Reason::NotLoaded);
+        if self.files.are_watched() && self.reloads.is_old(generation) {
+            // Newer code is being loaded already.
+            return;
+        }
         if !self.load_failed(generation, why) {
             self.follow(end);
         }
@@ -101,6 +105,7 @@ impl Supervisor {
             return;
         }
         let others = self.workers.len();
+        self.policy.watches = self.files.are_watched();
         match self.policy.judge(end, others, self.config.workers.keep_alive) {
             Verdict::GoOn => {
                 telemetry::warn!("{} left", count(others, "worker"));
@@ -111,6 +116,7 @@ impl Supervisor {
                 telemetry::warn!("the next worker starts in {:.1} s", delay.as_secs_f64());
                 self.put_off.push(Instant::now() + delay);
             }
+            Verdict::Await => self.await_change(),
             Verdict::Stop(exit) => {
                 telemetry::info!("cannot go on: ending with exit code {}", exit.code());
                 self.fail(exit);

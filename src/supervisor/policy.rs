@@ -31,6 +31,8 @@ pub(super) enum Verdict {
     Replace(Duration),
     /// Go on without it.
     GoOn,
+    /// Start none before the application's files change.
+    Await,
     /// The instance ends.
     Stop(Exit),
 }
@@ -40,6 +42,8 @@ pub(super) enum Verdict {
 pub(super) struct Policy {
     failures: u32,
     ever_ready: bool,
+    /// Changes of the application's files are heard of.
+    pub(super) watches: bool,
 }
 
 impl Policy {
@@ -51,6 +55,10 @@ impl Policy {
     /// Judges the end of a worker; `others` are alive, ready or loading.
     pub(super) fn judge(&mut self, end: End, others: usize, keep_alive: bool) -> Verdict {
         match end {
+            End::LoadFailed if self.watches && (!self.ever_ready || others == 0) => {
+                return Verdict::Await;
+            }
+            End::NeverReady if self.watches && !self.ever_ready => return Verdict::Await,
             // The first start must work, or somebody must look at it: respawning for ever would hide that.
             End::LoadFailed if !self.ever_ready || others == 0 => return Verdict::Stop(Exit::Load),
             End::NeverReady if !self.ever_ready => return Verdict::Stop(Exit::Boot),
@@ -86,6 +94,18 @@ mod tests {
         assert_eq!(policy.judge(End::LoadFailed, 3, true), Verdict::Stop(Exit::Load));
         assert_eq!(policy.judge(End::NeverReady, 3, true), Verdict::Stop(Exit::Boot));
         assert_eq!(policy.judge(End::LoadFailed, 0, false), Verdict::Stop(Exit::Load));
+    }
+
+    #[test]
+    fn who_develops_is_waited_for() {
+        let mut policy = Policy { watches: true, ..Policy::default() };
+        for (end, others) in [(End::LoadFailed, 3), (End::LoadFailed, 0), (End::NeverReady, 0)] {
+            assert_eq!(policy.judge(end, others, false), Verdict::Await);
+        }
+        policy.ready();
+        assert_eq!(policy.judge(End::LoadFailed, 0, true), Verdict::Await);
+        assert!(matches!(policy.judge(End::LoadFailed, 1, true), Verdict::Replace(_)));
+        assert!(matches!(policy.judge(End::NeverReady, 0, true), Verdict::Replace(_)));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! if it fails they are forgotten with it. One reload at a time; further ones asked for meanwhile are one more after it.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Instant;
 
 use super::reason::Reason;
@@ -11,10 +13,12 @@ use super::run::Phase;
 use super::run::Supervisor;
 use super::watch::count;
 use crate::config::Config;
+use crate::config::Level;
 use crate::dispatch::Bounds;
 use crate::dispatch::Command;
 use crate::dispatch::WorkerId;
 use crate::telemetry;
+use crate::telemetry::Escaped;
 
 /// Workers in a row that may fail to load once one has loaded, before the reload is given up.
 const FAILURES: u32 = 3;
@@ -108,6 +112,23 @@ impl Supervisor {
         }
     }
 
+    /// A file of the application has changed.
+    pub(super) fn file_changed(&mut self, file: &Path) {
+        if self.phase == Phase::Running {
+            telemetry::info!("{} has changed: reloading", Escaped(file.as_os_str().as_bytes()));
+            self.reload(None);
+        }
+    }
+
+    /// There is no worker, and none is started before a file has changed.
+    pub(super) fn await_change(&mut self) {
+        let why = "the application did not load; the log says why";
+        self.end_reload(&Reloaded::Failed(why.to_owned()));
+        if !std::mem::replace(&mut self.awaiting, true) {
+            telemetry::warn!("waiting for a change of the application's files");
+        }
+    }
+
     fn begin_reload(&mut self, config: Config, told: Vec<Told>) {
         for warning in config.warnings.iter().filter(|line| !self.config.warnings.contains(line)) {
             telemetry::warn!("{warning}");
@@ -120,11 +141,20 @@ impl Supervisor {
         let (proven, failures) = (false, 0);
         let reload = Reload { config, began: Instant::now(), proven, failures, told };
         self.reloads.now = Some(reload);
+        self.awaiting = false;
     }
 
     /// The settings of workers that start now.
     pub(super) fn newest_config(&self) -> &Config {
         self.reloads.now.as_ref().map_or(&self.config, |reload| &reload.config)
+    }
+
+    /// What is written at least, now and by workers that start later; a reload that begins later says otherwise.
+    pub(super) fn put_log_level(&mut self, level: Level) {
+        self.config.log.log_level = level;
+        if let Some(reload) = &mut self.reloads.now {
+            reload.config.log.log_level = level;
+        }
     }
 
     /// A worker of this generation has loaded the application.
@@ -141,6 +171,7 @@ impl Supervisor {
             }
             self.config.adopt(new);
             self.keep_template(generation);
+            self.files.adapt(&self.config);
             telemetry::set_level(self.config.log.log_level);
             let Config { limits, timeouts, uploads, .. } = self.config.clone();
             self.dispatcher.tell(Command::Bounds(Box::new(Bounds { limits, timeouts, uploads })));

@@ -18,11 +18,13 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::consts::SIGTTIN;
 use signal_hook::consts::SIGTTOU;
+use signal_hook::consts::SIGUSR1;
 use signal_hook::iterator::Signals;
 
 use super::Exit;
 use super::Interpreter;
 use super::announce::Announcer;
+use super::files::Files;
 use super::policy::Policy;
 use super::reason::Restarts;
 use super::reload::Reloads;
@@ -73,6 +75,9 @@ pub(super) struct Supervisor {
     /// When workers are started that wait because those before them came to nothing.
     pub(super) put_off: Vec<Instant>,
     pub(super) reread: Reread,
+    pub(super) files: Files,
+    /// No worker is started before one of them has changed.
+    pub(super) awaiting: bool,
     pub(super) reloads: Reloads,
     pub(super) restarts: Restarts,
     pub(super) templates: Vec<Template>,
@@ -100,7 +105,8 @@ pub(super) struct Supervisor {
 pub type Reread = Box<dyn Fn() -> Result<Config, Vec<String>>>;
 
 /// Runs an instance until it is stopped or cannot go on. Signals: TERM and INT stop it, a second one at once; HUP reloads
-/// application and settings (`reread`); TTIN and TTOU ask for one worker more or less.
+/// application and settings (`reread`); TTIN and TTOU ask for one worker more or less;
+/// USR1 opens the logs anew.
 pub fn run(config: Config, interpreter: Interpreter, reread: Reread, herald: Herald) -> Exit {
     match start(config, interpreter, reread, herald) {
         Ok((supervisor, signals)) => supervisor.run(&signals),
@@ -155,6 +161,8 @@ fn start(
         .map_err(|e| ("cannot be asked anything", e.to_string()))?;
     // Without a server nobody asks; a closed channel would be ready for ever.
     let asks = if admin.is_some() { asks } else { crossbeam_channel::never() };
+    let files = Files::watch(&config)
+        .map_err(|e| ("cannot watch the application's files", e.to_string()))?;
     let wanted = config.workers.workers as usize;
     let supervisor = Supervisor {
         config,
@@ -167,6 +175,8 @@ fn start(
         wanted,
         put_off: Vec::new(),
         reread,
+        files,
+        awaiting: false,
         reloads: Reloads::default(),
         restarts: Restarts::default(),
         templates: Vec::new(),
@@ -202,7 +212,7 @@ fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
 
 /// Signals as messages. The handler itself only writes to a pipe.
 fn listen() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGCHLD])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGUSR1, SIGCHLD])?;
     let (sender, receiver): (Sender<i32>, _) = crossbeam_channel::unbounded();
     thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -238,6 +248,10 @@ impl Supervisor {
                 },
                 recv(self.said.1) -> said => if let Ok((number, said)) = said {
                     self.template_said(number, said);
+                },
+                recv(self.files.changes) -> file => match file {
+                    Ok(file) => self.file_changed(&file),
+                    Err(_) => self.files.lost(),
                 },
                 recv(self.asks) -> ask => match ask {
                     Ok(ask) => self.asked(ask),
@@ -299,6 +313,7 @@ impl Supervisor {
         let running = self.phase == Phase::Running;
         match signal {
             SIGCHLD => return self.reap(),
+            SIGUSR1 => return self.reopen_logs(),
             SIGHUP => {
                 telemetry::info!("{name}: reload");
                 return self.reload(None);

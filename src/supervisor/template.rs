@@ -8,6 +8,7 @@ use std::io;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
@@ -96,6 +97,18 @@ impl Template {
             self.control.as_raw_fd(),
             &[IoSlice::new(number.as_bytes())],
             &[ControlMessage::ScmRights(&fds)],
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        )?;
+        Ok(())
+    }
+
+    /// Gives it the log file that was opened anew, for itself and those that it forks.
+    pub(super) fn hand_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+        nix::sys::socket::sendmsg::<()>(
+            self.control.as_raw_fd(),
+            &[IoSlice::new(b"log")],
+            &[ControlMessage::ScmRights(&[log.as_raw_fd()])],
             MsgFlags::MSG_NOSIGNAL,
             None,
         )?;

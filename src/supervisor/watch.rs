@@ -73,7 +73,7 @@ impl Supervisor {
             let wanted = Wanted {
                 workers: self.wanted,
                 surge: self.newest_config().workers.reload_surge as usize,
-                put_off: self.put_off.len(),
+                put_off: if self.awaiting { self.wanted } else { self.put_off.len() },
             };
             let Plan { start, drain } = plan(&members, wanted);
             for id in drain {
@@ -170,6 +170,7 @@ impl Supervisor {
         match news {
             News::Ready(id) => {
                 self.policy.ready();
+                self.awaiting = false;
                 let Some(generation) = self.workers.get(&id).map(|w| w.generation) else { return };
                 self.loaded(generation);
                 let now = Instant::now();

@@ -11,11 +11,13 @@ pub mod access;
 mod date;
 mod escape;
 mod limited;
+mod output;
 mod record;
 
 pub use escape::Escaped;
 pub use limited::Held;
 pub use limited::Limited;
+pub use output::reopen;
 pub use record::error_block;
 pub use record::init;
 pub use record::set_level;

@@ -43,6 +43,7 @@ static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new()
 pub fn init(role: &str, level: Level) {
     let first = ROLE.set(role.to_owned()).is_ok();
     if first {
+        super::output::remember();
         let (filter, handle) = reload::Layer::new(filter(level));
         let lines = tracing_subscriber::fmt::layer()
             .log_internal_errors(false)

@@ -4,7 +4,10 @@
 //! and ends the process by force if they do not.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -23,9 +26,11 @@ use crate::bridge::Ticket;
 use crate::bridge::frame;
 use crate::bridge::frame::FLAG_LAST;
 use crate::bridge::request;
+use crate::config::Level;
 use crate::http::head::decimal;
 use crate::proto::Envelope;
 use crate::proto::Value;
+use crate::telemetry;
 use crate::telemetry::Escaped;
 use crate::telemetry::Limited;
 use crate::wsgi::environ;
@@ -119,6 +124,21 @@ impl Reader {
                     self.shared.pong(frame.ticket, 0);
                     self.shared.outbox.soon();
                     self.shared.ask(Ask::Ping(frame.ticket));
+                }
+                Kind::Reopen => {
+                    let path = Path::new(OsStr::from_bytes(frame.payload));
+                    if let Err(error) = telemetry::reopen(path) {
+                        let path = path.display();
+                        telemetry::error!(
+                            "cannot open the log file {path} anew: {error}; the old one stays"
+                        );
+                    }
+                }
+                Kind::Level => {
+                    let word = str::from_utf8(frame.payload).ok();
+                    if let Some(level) = word.and_then(Level::from_word) {
+                        telemetry::set_level(level);
+                    }
                 }
                 kind => {
                     crate::telemetry::error!("the bridge brings a {kind:?} frame to a worker");

@@ -328,6 +328,8 @@ def test_credits_come_as_a_client_reads_and_a_flood_cuts_it_off(stage: Stage) ->
         handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 99000000\r\n\r\n")
         for _ in range(20):
             handler.send(message, b"x" * 500_000)
+        # Only then it reads: on a slow machine it could else keep up with the flood.
+        front.process.wait_for_err("beyond --reply-limit")
         with pytest.raises(ClosedError):
             client.exactly(99_000_000)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import wire
+from support.opened import opened
 from support.process import APPS, COMMAND, Lurcher, command_line
 from support.served import Served
 from support.stage import Stage
@@ -21,7 +22,8 @@ NOBODY = pwd.getpwnam("nobody")
 def become(stage: Stage, *options: str) -> Served | None:
     """One that is to become another user; nothing where that was rightly refused because this is not root."""
     if os.geteuid() == 0:
-        return Served(stage, "process:application", options)
+        command = opened(stage.directory)
+        return Served(stage, "process:application", options, command=command)
     lurcher = stage.lurcher(*stage.fake().options, *options)
     assert lurcher.wait_exit() == 64
     assert "only root can become another user or group" in lurcher.err()

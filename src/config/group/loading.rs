@@ -18,6 +18,8 @@ pub struct Loading {
     pub on_worker_start: Option<String>,
     /// What each worker calls after its last request.
     pub on_worker_stop: Option<String>,
+    /// Whether a change of the application's files is a reload.
+    pub reload_on_change: bool,
 }
 
 impl Loading {
@@ -25,7 +27,13 @@ impl Loading {
         let preload = reader.switch(Key::Preload);
         let on_worker_start = reader.text(Key::OnWorkerStart, value::text);
         let on_worker_stop = reader.text(Key::OnWorkerStop, value::text);
-        Some(Self { preload: preload?, on_worker_start, on_worker_stop })
+        let reload_on_change = reader.switch(Key::ReloadOnChange);
+        Some(Self {
+            preload: preload?,
+            on_worker_start,
+            on_worker_stop,
+            reload_on_change: reload_on_change?,
+        })
     }
 }
 
@@ -63,5 +71,16 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         group: Group::Workers,
         help: "Call this in each worker after its last request, without arguments",
         reason: "It is for what should be closed in good order. A worker that is killed does not come to it.",
+    },
+    Setting {
+        key: Key::ReloadOnChange,
+        name: "reload-on-change",
+        metavar: "",
+        kind: Kind::Switch { off: "no-reload-on-change" },
+        fallback: Fallback::Value("false"),
+        group: Group::Workers,
+        help: "For development: reload when a .py file below --app-path changes, the file that --wsgi-app names, or the \
+               settings file; an application that does not load is waited for",
+        reason: "Where people are served, a deployment says when all of its files are there.",
     },
 ];

@@ -83,6 +83,13 @@ impl Core {
         asked
     }
 
+    /// Sends all workers this frame about themselves.
+    pub fn tell_all(&mut self, kind: Kind, payload: &[u8]) {
+        for worker in self.workers.values_mut() {
+            frame::put(&mut worker.out, kind, 0, Ticket(0), payload);
+        }
+    }
+
     /// When [`Core::beat`] has something to do.
     pub(super) fn next_beat(&self) -> Option<Instant> {
         self.beat_interval().filter(|_| !self.workers.is_empty()).map(|_| self.beats_at)

@@ -40,6 +40,7 @@ pub enum AccessLogError {
 /// An open access log. Dropping it writes what can be written at once.
 #[derive(Debug)]
 pub struct AccessLog {
+    target: LogTarget,
     sink: File,
     /// Regular files take any amount without making us wait; pipes, sockets and terminals are asked before each piece.
     regular: bool,
@@ -68,16 +69,23 @@ impl AsFd for AccessLog {
 impl AccessLog {
     /// Opens it; a new file gets mode 0640. A FIFO need not have a reader yet.
     pub fn open(target: &LogTarget) -> Result<Self, AccessLogError> {
-        let sink = match target {
-            LogTarget::Stdout => {
-                let stdout = io::stdout().as_fd().try_clone_to_owned();
-                File::from(stdout.map_err(AccessLogError::Stdout)?)
+        let (sink, regular) = open_target(target)?;
+        let target = target.clone();
+        Ok(Self { target, sink, regular, lines: Vec::new(), torn: false, lost: 0, told: false })
+    }
+
+    /// Opens it anew, as it was renamed. What was taken goes into the old one, as far as that needs no waiting. If it
+    /// cannot be opened, the old one stays, and the log says so.
+    pub fn reopen(&mut self) {
+        self.flush();
+        match open_target(&self.target) {
+            Ok((sink, regular)) => {
+                (self.sink, self.regular) = (sink, regular);
+                // Trouble with the new one is worth a word of its own.
+                self.told = false;
             }
-            LogTarget::File(path) => open_file(path)
-                .map_err(|error| AccessLogError::File { path: path.clone(), error })?,
-        };
-        let regular = sink.metadata().is_ok_and(|metadata| metadata.is_file());
-        Ok(Self { sink, regular, lines: Vec::new(), torn: false, lost: 0, told: false })
+            Err(error) => crate::telemetry::error!("{error}; the old one stays"),
+        }
     }
 
     /// Takes a line, without its line break. It is written with others, at the latest by [`Self::flush`].
@@ -169,6 +177,21 @@ impl Drop for AccessLog {
     }
 }
 
+/// The open target, and whether it is a regular file.
+fn open_target(target: &LogTarget) -> Result<(File, bool), AccessLogError> {
+    let sink = match target {
+        LogTarget::Stdout => {
+            let stdout = io::stdout().as_fd().try_clone_to_owned();
+            File::from(stdout.map_err(AccessLogError::Stdout)?)
+        }
+        LogTarget::File(path) => {
+            open_file(path).map_err(|error| AccessLogError::File { path: path.clone(), error })?
+        }
+    };
+    let regular = sink.metadata().is_ok_and(|metadata| metadata.is_file());
+    Ok((sink, regular))
+}
+
 fn open_file(path: &std::path::Path) -> io::Result<File> {
     let fifo = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
     let mut options = OpenOptions::new();
@@ -222,6 +245,7 @@ mod tests {
     fn a_reader_that_left_costs_lines_and_nothing_else() {
         let (reader, writer) = io::pipe().unwrap();
         let mut log = AccessLog {
+            target: LogTarget::Stdout,
             sink: File::from(std::os::fd::OwnedFd::from(writer)),
             regular: false,
             lines: Vec::new(),

@@ -270,7 +270,7 @@ def test_slots_have_names_and_python_knows_them(site: Served) -> None:
     all_slots_serve(site)
     shown = json.loads(site.text("/threads"))
     assert shown["own"] in SLOTS
-    assert set(shown["known"]) == {"MainThread", *SLOTS}
+    assert set(shown["known"]) == {"MainThread", "lurcher-watch", *SLOTS}
     assert "_DummyThread" not in shown["kinds"]
     assert not any(daemon for _, daemon in shown["known"].values())
     # As top, gdb and py-spy see them.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from support import wire
+from support.process import COMMAND
 from support.rawhttp import Client, Response
 from support.stage import Stage
 
@@ -41,6 +42,7 @@ class Served:
     env: Mapping[str, str] = field(default_factory=dict)
     # The options say themselves where the application lies.
     own_path: bool = False
+    command: Sequence[str] = (str(COMMAND),)
 
     def __post_init__(self) -> None:
         self.fake = self.stage.fake(self.protocol)
@@ -48,7 +50,10 @@ class Served:
         if self.own_path:
             words += ["--wsgi-app", self.app]
         self.lurcher = self.stage.lurcher(
-            *words, app=None if self.own_path else self.app, env=self.env
+            *words,
+            app=None if self.own_path else self.app,
+            env=self.env,
+            command=self.command,
         )
         self.numbers = itertools.count(1)
 

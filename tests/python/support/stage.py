@@ -61,6 +61,7 @@ class Stage:
         *options: str,
         app: str | None = "probe:application",
         env: Mapping[str, str] | None = None,
+        command: Sequence[str] = (str(COMMAND),),
     ) -> Lurcher:
         """`lurcher` with the words given, and the probe application unless another one (or none) is named."""
         words = list(options)
@@ -71,7 +72,7 @@ class Stage:
             # Its control socket is found by the commands of this test, and by no others.
             "XDG_RUNTIME_DIR": str(self.directory),
         }
-        lurcher = Lurcher(self.directory, words, {**recording, **(env or {})})
+        lurcher = Lurcher(self.directory, words, {**recording, **(env or {})}, command)
         self.lurchers.append(lurcher)
         return lurcher
 
