@@ -29,7 +29,7 @@ fn follow(parsed: ParsedFront) -> u8 {
             code
         }
         ParsedFront::Run { settings, wait } => {
-            telemetry::init("lurcher-front", settings.log.log_level);
+            telemetry::init("lurcher-front", settings.log.log_level, settings.log.log_format);
             for warning in &settings.warnings {
                 telemetry::warn!("{warning}");
             }

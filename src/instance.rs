@@ -98,7 +98,7 @@ fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Result<u8, U
     // Standard error holds it; nothing else may, once it is opened anew.
     drop(log);
     system::set_title(&format!("lurcher: instance ({})", config.application.wsgi_app), "lurcher");
-    telemetry::init("lurcher", config.log.log_level);
+    telemetry::init("lurcher", config.log.log_level, config.log.log_format);
     for warning in &config.warnings {
         telemetry::warn!("{warning}");
     }

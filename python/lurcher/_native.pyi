@@ -5,10 +5,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, Never
 
 __all__ = [
     "Body",
+    "ClientDisconnected",
     "ClientGone",
     "ErrorLog",
     "FileWrapper",
@@ -147,7 +148,7 @@ class Body:
 class ClientDisconnected:
     """lurcher.client_disconnected: whether the client of one request has left."""
 
-    def __call__(self) -> bool: ...
+    def __call__(self, *args: Never, **kwargs: Never) -> bool: ...
 
 def main(args: list[str], executable: str, flags: list[str]) -> int:
     """Run a command line. Give the exit code."""

@@ -3,7 +3,7 @@
 //! [`parse`] is a function of its arguments and of [`Surroundings`]: it opens nothing but the settings file, prints nothing
 //! and never ends the process. Flags are made from the table in `config`; this is the only place that knows clap.
 //!
-//! A first word without dashes is a command; [`verbs`] has the table of them, and what is typed with one comes out as an
+//! A first word without dashes is a command; `verbs.rs` has the table of them, and what is typed with one comes out as an
 //! [`Order`].
 //!
 //! All that is wrong is reported together, one line each, and with exit code 64. It refuses to guess: an option that is cut

@@ -40,6 +40,10 @@ pub enum Verb {
 
 /// Which settings of an instance a command takes as options.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(feature = "front"),
+    allow(dead_code, reason = "the commands of the front end are not there without it")
+)]
 enum Takes {
     These(&'static [Key]),
     All,
@@ -83,6 +87,12 @@ const PID: Opt = Opt {
 
 /// What tells where an instance listens.
 const WHERE: Takes = Takes::These(&[Key::Control, Key::Config, Key::AppPath]);
+
+/// A command about one instance that takes no word.
+const fn simple(verb: Verb, name: &'static str, about: &'static str) -> Row {
+    let (metavar, words) = ("", (0, 0));
+    Row { verb: Some(verb), name, metavar, words, about, options: &[PID], settings: WHERE }
+}
 
 /// The table, in the order of the help.
 static ROWS: &[Row] = &[
@@ -151,15 +161,11 @@ static ROWS: &[Row] = &[
         ],
         settings: WHERE,
     },
-    Row {
-        verb: Some(Verb::Stacks),
-        name: "stacks",
-        metavar: "",
-        words: (0, 0),
-        about: "Show what each busy slot of a running instance does: its request, its age, its Python stack",
-        options: &[PID],
-        settings: WHERE,
-    },
+    simple(
+        Verb::Stacks,
+        "stacks",
+        "Show what each busy slot of a running instance does: its request, its age, its Python stack",
+    ),
     Row {
         verb: Some(Verb::Stop),
         name: "stop",
@@ -172,15 +178,11 @@ static ROWS: &[Row] = &[
         ],
         settings: WHERE,
     },
-    Row {
-        verb: Some(Verb::Reload),
-        name: "reload",
-        metavar: "",
-        words: (0, 0),
-        about: "Load application and settings anew, and wait until all workers are new; or say why not",
-        options: &[PID],
-        settings: WHERE,
-    },
+    simple(
+        Verb::Reload,
+        "reload",
+        "Load application and settings anew, and wait until all workers are new; or say why not",
+    ),
     Row {
         verb: Some(Verb::Scale),
         name: "scale",
@@ -199,15 +201,7 @@ static ROWS: &[Row] = &[
         options: &[PID],
         settings: WHERE,
     },
-    Row {
-        verb: Some(Verb::Reload),
-        name: "restart",
-        metavar: "",
-        words: (0, 0),
-        about: "The same as reload, under wsgid's name",
-        options: &[PID],
-        settings: WHERE,
-    },
+    simple(Verb::Reload, "restart", "The same as reload, under wsgid's name"),
     Row {
         verb: None,
         name: "help",

@@ -29,6 +29,7 @@ impl Config {
         self.limits = new.limits;
         self.timeouts = new.timeouts;
         self.uploads = new.uploads;
+        self.log.log_format = new.log.log_format;
         self.log.log_level = new.log.log_level;
     }
 }

@@ -69,6 +69,7 @@ pub use group::limits::Limits;
 pub use group::loading::Loading;
 pub use group::log::AccessFormat;
 pub use group::log::Log;
+pub use group::log::LogFormat;
 pub use group::process::Identity;
 pub use group::process::Process;
 pub use group::recycle::Recycle;
@@ -141,6 +142,7 @@ impl Config {
                 && self.log.access_log_format == AccessFormat::Combined,
             request_id_header: self.log.request_id_header.clone(),
             request_id_prefix: request_id_prefix(),
+            log_format: self.log.log_format,
             log_level: self.log.log_level,
             multiprocess: self.workers.workers > 1,
             worker,
@@ -203,6 +205,8 @@ pub struct WorkerSettings {
     /// [`request_id_prefix`].
     #[serde(default)]
     pub request_id_prefix: u64,
+    /// [`Log::log_format`].
+    pub log_format: LogFormat,
     /// [`Log::log_level`].
     pub log_level: Level,
     /// `wsgi.multiprocess`: whether there are other workers.

@@ -45,7 +45,7 @@ pub struct Resolved {
     pub config: Config,
     /// Each setting but links, in the order of the table.
     pub shown: Vec<Shown>,
-    /// Where each link's two sides came from, as in [`Config::links`].
+    /// Where each link's two sides came from, as in `links` of [`Config::front_end`].
     pub link_origins: Vec<(Origin, Origin)>,
     /// The file that was read, and where it was named.
     pub file: Option<(PathBuf, Origin)>,

@@ -1,4 +1,4 @@
-//! The table of settings: what a row of it is, and all rows together. The rows stand in [`super::group`], which is the one
+//! The table of settings: what a row of it is, and all rows together. The rows stand in `group`, which is the one
 //! home of names, defaults, limits and help.
 //!
 //! A flag is `--NAME`, a variable `LURCHER_NAME` with `_` for `-`, a key in the file is NAME. It is data: what is done with
@@ -55,6 +55,7 @@ pub enum Key {
     AccessLog,
     AccessLogFormat,
     RequestIdHeader,
+    LogFormat,
     LogLevel,
     Control,
     Metrics,
@@ -242,7 +243,12 @@ impl Setting {
             (Group::Clients | Group::Handlers, _) => scope == Scope::Front,
             (
                 _,
-                Key::MaxBody | Key::GracefulTimeout | Key::AccessLog | Key::LogLevel | Key::Config,
+                Key::MaxBody
+                | Key::GracefulTimeout
+                | Key::AccessLog
+                | Key::LogFormat
+                | Key::LogLevel
+                | Key::Config,
             ) => true,
             _ => scope == Scope::Instance,
         }
@@ -252,7 +258,7 @@ impl Setting {
     pub fn is_live(&self) -> bool {
         match self.group {
             Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
-            _ => matches!(self.key, Key::LogLevel | Key::Config),
+            _ => matches!(self.key, Key::LogFormat | Key::LogLevel | Key::Config),
         }
     }
 

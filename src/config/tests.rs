@@ -150,6 +150,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
             access_log: None,
             access_log_format: AccessFormat::Combined,
             request_id_header: None,
+            log_format: LogFormat::Text,
             log_level: Level::Info,
         },
         admin: Admin { control: ControlPlace::Usual, metrics: None },

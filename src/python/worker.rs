@@ -26,7 +26,8 @@ impl Worker {
         let (worker, settings) = py
             .detach(|| rust::Worker::open(bridge_fd, board_fd))
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
-        crate::telemetry::init(&format!("worker-{}", settings.worker), settings.log_level);
+        let role = format!("worker-{}", settings.worker);
+        crate::telemetry::init(&role, settings.log_level, settings.log_format);
         crate::system::set_title(
             &format!("lurcher: worker-{} ({})", settings.worker, settings.wsgi_app),
             &format!("lurcher-w{}", settings.worker),

@@ -45,7 +45,7 @@ pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
         return cli::EXIT_USAGE;
     }
     system::set_title(&format!("lurcher: serve ({})", config.application.wsgi_app), "lurcher");
-    telemetry::init("lurcher-serve", config.log.log_level);
+    telemetry::init("lurcher-serve", config.log.log_level, config.log.log_format);
     if config.log.access_log.is_none() && io::stdout().is_terminal() {
         both.instance_words.push("--access-log=-".into());
     }

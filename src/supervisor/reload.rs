@@ -172,6 +172,7 @@ impl Supervisor {
             self.config.adopt(new);
             self.keep_template(generation);
             self.files.adapt(&self.config);
+            telemetry::set_format(self.config.log.log_format);
             telemetry::set_level(self.config.log.log_level);
             let Config { limits, timeouts, uploads, .. } = self.config.clone();
             self.dispatcher.tell(Command::Bounds(Box::new(Bounds { limits, timeouts, uploads })));

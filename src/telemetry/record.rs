@@ -7,6 +7,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use tracing::Event;
@@ -27,7 +29,9 @@ use tracing_subscriber::reload;
 use super::date::Utc;
 use super::date::since_epoch;
 use super::escape::Guard;
+use super::object::object;
 use crate::config::Level;
+use crate::config::LogFormat;
 
 /// Who speaks in this process's records.
 static ROLE: OnceLock<String> = OnceLock::new();
@@ -38,11 +42,15 @@ const BLOCK_MAX: usize = 256 * 1024;
 /// Changes which records are written.
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
+/// Whether records are JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
+
 /// Starts the log of this process: records of `level` and graver go to standard error. `role` is `lurcher`, or
 /// `worker-3`. Only the first call has an effect.
-pub fn init(role: &str, level: Level) {
+pub fn init(role: &str, level: Level, format: LogFormat) {
     let first = ROLE.set(role.to_owned()).is_ok();
     if first {
+        set_format(format);
         super::output::remember();
         let (filter, handle) = reload::Layer::new(filter(level));
         let lines = tracing_subscriber::fmt::layer()
@@ -65,6 +73,11 @@ pub fn set_level(level: Level) {
     }
 }
 
+/// From now on records are written so.
+pub fn set_format(format: LogFormat) {
+    JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+}
+
 const fn filter(level: Level) -> LevelFilter {
     match level {
         Level::Error => LevelFilter::ERROR,
@@ -77,13 +90,20 @@ const fn filter(level: Level) -> LevelFilter {
 /// Writes an error record whose text has several lines, as a traceback has: the title as an ordinary record, then the
 /// lines of `text`, indented. It is one write, so that no other record comes between, and it waits for no buffer.
 pub fn error_block(title: &str, text: &str) {
-    write_out(block(SystemTime::now(), title, text).as_bytes());
+    let json = JSON.load(Ordering::Relaxed);
+    write_out(block(SystemTime::now(), title, text, json).as_bytes());
 }
 
-fn block(now: SystemTime, title: &str, text: &str) -> String {
+fn block(now: SystemTime, title: &str, text: &str, json: bool) -> String {
     let cut =
         (0..=text.len().min(BLOCK_MAX)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let (shown, rest) = text.split_at(cut);
+    if json {
+        let more =
+            if rest.is_empty() { String::new() } else { format!("\n({} bytes more)", rest.len()) };
+        let text = format!("{shown}{more}");
+        return object(now, tracing::Level::ERROR, role(), title, Some(&text));
+    }
     let mut out = String::with_capacity(shown.len() + 256);
     // Writing to a String cannot fail.
     let _ = head(&mut out, now, tracing::Level::ERROR);
@@ -102,11 +122,18 @@ fn block(now: SystemTime, title: &str, text: &str) -> String {
 
 /// `2026-11-30T16:40:01.123Z INFO  lurcher[1234]: `
 fn head(out: &mut impl fmt::Write, now: SystemTime, level: tracing::Level) -> fmt::Result {
+    stamp(out, now)?;
+    write!(out, " {level:<5} {}[{}]: ", role(), std::process::id())
+}
+
+fn role() -> &'static str {
+    ROLE.get().map_or("lurcher", String::as_str)
+}
+
+/// `2026-11-30T16:40:01.123Z`
+pub(super) fn stamp(out: &mut impl fmt::Write, now: SystemTime) -> fmt::Result {
     let Utc { year, month, day, hour, minute, second, millis } = Utc::new(since_epoch(now));
-    let role = ROLE.get().map_or("lurcher", String::as_str);
-    let pid = std::process::id();
-    write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z ")?;
-    write!(out, "{level:<5} {role}[{pid}]: ")
+    write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
 /// The format of a record.
@@ -123,7 +150,15 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        head(&mut writer, SystemTime::now(), *event.metadata().level())?;
+        let (now, level) = (SystemTime::now(), *event.metadata().level());
+        if JSON.load(Ordering::Relaxed) {
+            let mut message = String::new();
+            let mut fields = Fields { out: Guard::line(&mut message), result: Ok(()) };
+            event.record(&mut fields);
+            fields.result?;
+            return writer.write_str(&object(now, level, role(), &message, None));
+        }
+        head(&mut writer, now, level)?;
         let mut fields = Fields { out: Guard::line(&mut writer), result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
@@ -285,7 +320,7 @@ mod tests {
     #[test]
     fn a_block_keeps_its_lines_but_no_other_control_character() {
         let text = "Traceback:\n\tFile \"x\"\r\nEcole \u{c9} \x1b[31m\n";
-        let out = block(SystemTime::UNIX_EPOCH, "GET /\n failed", text);
+        let out = block(SystemTime::UNIX_EPOCH, "GET /\n failed", text, false);
         let lines: Vec<_> = out.lines().collect();
         assert!(lines[0].ends_with("]: GET /\\x0a failed"), "{out}");
         assert_eq!(
@@ -296,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_block_without_end_is_cut() {
-        let out = block(SystemTime::UNIX_EPOCH, "t", &"\u{c9}".repeat(BLOCK_MAX));
+        let out = block(SystemTime::UNIX_EPOCH, "t", &"\u{c9}".repeat(BLOCK_MAX), false);
         assert!(out.len() < BLOCK_MAX + 300);
         assert!(out.ends_with(&format!("    ({BLOCK_MAX} bytes more)\n")));
     }

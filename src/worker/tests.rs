@@ -16,6 +16,7 @@ use crate::bridge::frame::FLAG_MORE;
 use crate::bridge::frame::MAX_DATA;
 use crate::bridge::frame::WINDOW;
 use crate::config::Level;
+use crate::config::LogFormat;
 use crate::config::Underscore;
 use crate::config::WorkerSettings;
 use crate::wsgi::response::Ending;
@@ -99,6 +100,7 @@ pub(crate) fn settings() -> WorkerSettings {
         access_log: false,
         request_id_header: None,
         request_id_prefix: 1,
+        log_format: LogFormat::Text,
         log_level: Level::Error,
         multiprocess: false,
         worker: 1,

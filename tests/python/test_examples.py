@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from mongrel2 import Mongrel2, Mongrel2Error, load
@@ -33,8 +36,22 @@ def test_a_wrong_configuration_is_noticed(tmp_path: Path) -> None:
         load(tmp_path / "wrong.conf", tmp_path / "config.sqlite")
 
 
+@pytest.fixture(autouse=True)
+def _nothing_stays() -> Iterator[None]:
+    """What a test that fails leaves running is ended."""
+    yield
+    for example in Example.all:
+        for pid in marked(example.mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        example.process.wait(10)
+    Example.all.clear()
+
+
 class Example:
     """A script of `scripts` as a process, in a group of its own."""
+
+    all: ClassVar[list[Example]] = []
 
     def __init__(
         self, directory: Path, *options: str, script: str = "run_example.py", run_dir: bool = True
@@ -54,6 +71,7 @@ class Example:
                 env={**os.environ, "PROBE_MARK": self.mark},
                 start_new_session=True,
             )
+        self.all.append(self)
 
     def said(self) -> str:
         return self.output.read_text(errors="replace")

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from support import wire
 from support.fake import FakeFrontEnd
+from support.opened import opened
 from support.process import APPS, COMMAND, Lurcher
 from support.stage import Stage
 
@@ -31,8 +33,11 @@ def wsgid_folder(stage: Stage, **settings: object) -> tuple[Path, FakeFrontEnd]:
     return folder, fake
 
 
-def start(stage: Stage, folder: Path, *options: str) -> Lurcher:
-    return stage.lurcher("start", "--app-path", str(folder), *options, app=None)
+def start(
+    stage: Stage, folder: Path, *options: str, command: Sequence[str] = (str(COMMAND),)
+) -> Lurcher:
+    words = ("start", "--app-path", str(folder), *options)
+    return stage.lurcher(*words, app=None, command=command)
 
 
 def ask(fake: FakeFrontEnd) -> dict[str, object]:
@@ -91,7 +96,7 @@ def test_root_becomes_the_owner_of_the_folder(stage: Stage) -> None:
     if os.geteuid() != 0:
         return
     os.chown(folder, NOBODY, NOBODY)
-    lurcher = start(stage, folder)
+    lurcher = start(stage, folder, command=opened(stage.directory))
     shown = ask(fake)
     assert shown["uid"] == [NOBODY, NOBODY]
     assert shown["gid"] == [NOBODY, NOBODY]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -97,3 +99,26 @@ def test_the_level_changes_while_it_runs(stage: Stage) -> None:
     wrong = stage.command("log-level", "loud", *target)
     assert wrong.returncode == 64
     assert "loud is none of error, warning, info, debug" in wrong.stderr
+
+
+def test_records_are_json_objects(stage: Stage) -> None:
+    """Of the instance and of a worker; what the application prints stays as it is."""
+    served = Served(stage, "talking:application", ["--log-format", "json"])
+    assert served.ask("/stderr/plain").status == 200
+    worker = int(served.ask("/stderr/plain").body)
+    assert served.ask("/raise/broken").status == 500
+    assert served.lurcher.stop() == 0
+    said = served.lurcher.err().splitlines()
+    assert said.count("plain") == 2
+    records = [json.loads(line) for line in said if line != "plain"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", r["time"]) for r in records)
+    first, last = records[0], records[-1]
+    assert (first["level"], first["process"]) == ("info", "lurcher")
+    assert (first["pid"], "text" in first) == (served.lurcher.pid, False)
+    assert last["message"].startswith("ended after")
+    (failure,) = [r for r in records if r["level"] == "error"]
+    assert (failure["process"], failure["pid"]) == ("worker-1", worker)
+    assert "GET /raise/broken" in failure["message"]
+    lines = failure["text"].splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == "RuntimeError: broken"

@@ -221,7 +221,7 @@ def test_stacks_of_all_busy_slots(stage: Stage) -> None:
     with Client(front.port) as client:
         client.send_request("GET", "/sleep?for=4")
         wait_for("it to begin", lambda: "sleeps" in stage.record())
-        told = stage.command("stacks")
+        told = stage.command("stacks", "--pid", str(lurcher.pid))
         assert told.returncode == 0, told.stderr
         assert told.stdout.count("idle\n") == 2, told.stdout
         assert "s: GET /sleep?for=4 (ticket #" in told.stdout
@@ -229,7 +229,8 @@ def test_stacks_of_all_busy_slots(stage: Stage) -> None:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
-            assert stage.command("stacks").stdout.count("no answer within two seconds") == 3
+            told = stage.command("stacks", "--pid", str(lurcher.pid))
+            assert told.stdout.count("no answer within two seconds") == 3
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)

@@ -117,6 +117,8 @@ def test_environ(worker: Instance) -> None:
     }
     assert environ == expected
     assert types["wsgi.input"] == "BytesIO"
+    asked = {"lurcher.client_disconnected", "waitress.client_disconnected"}
+    assert {types.pop(key) for key in asked} == {"ClientDisconnected"}
     assert set(types) == set(expected) | {"wsgi.input", "wsgi.errors", "wsgi.file_wrapper"}
     assert {kind for key, kind in types.items() if not key.startswith("wsgi.")} == {"str"}
     worker.wait_for_log("with an underscore left out")

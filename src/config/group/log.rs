@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 use crate::config::Level;
 use crate::config::LogTarget;
 use crate::config::Surroundings;
@@ -27,6 +30,8 @@ pub struct Log {
     pub access_log_format: AccessFormat,
     /// The header that names a request, as it is told to clients.
     pub request_id_header: Option<String>,
+    /// How the log is written.
+    pub log_format: LogFormat,
     /// The least grave records that are written.
     pub log_level: Level,
 }
@@ -37,6 +42,16 @@ pub enum AccessFormat {
     /// Apache's combined format, and the seconds taken.
     Combined,
     /// A JSON object each.
+    Json,
+}
+
+/// How the records of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// A line of text each; a traceback has several.
+    Text,
+    /// A JSON object each, on one line.
     Json,
 }
 
@@ -52,6 +67,10 @@ impl Log {
             _ => AccessFormat::Combined,
         });
         let request_id_header = reader.text(Key::RequestIdHeader, value::id_header);
+        let log_format = reader.word(Key::LogFormat, |word| match word {
+            "json" => LogFormat::Json,
+            _ => LogFormat::Text,
+        });
         let log_level = reader.word(Key::LogLevel, |word| match word {
             "error" => Level::Error,
             "warning" => Level::Warning,
@@ -63,6 +82,7 @@ impl Log {
             access_log,
             access_log_format: access_log_format?,
             request_id_header,
+            log_format: log_format?,
             log_level: log_level?,
         })
     }
@@ -113,6 +133,17 @@ pub(in crate::config) const ROWS: &[Setting] = &[
                backslash, and tell clients the id with it; requests without one get one. Applications find it as \
                lurcher.request_id",
         reason: "Whether the id that a client sends can be believed is known only where the front end is set up.",
+    },
+    Setting {
+        key: Key::LogFormat,
+        name: "log-format",
+        metavar: "FORMAT",
+        kind: Kind::Choice(&["text", "json"]),
+        fallback: Fallback::Value("text"),
+        group: Group::Log,
+        help: "How the log's records are written: text, or json, an object with time, level, process, pid, message, and text for \
+               what has several lines. What an application prints itself stays as it is",
+        reason: "People read it more often than programs.",
     },
     Setting {
         key: Key::LogLevel,

@@ -10,7 +10,7 @@ const CONTEXT_MAX: usize = 16;
 /// A command of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// The handshake's, with its properties: read them with [`property`].
+    /// The handshake's, with its properties: read them with `property`.
     Ready(&'a [u8]),
     /// The peer refuses us; the text is its reason.
     Error(&'a [u8]),
