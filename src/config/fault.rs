@@ -187,6 +187,11 @@ pub enum Problem {
     /// Not a host name.
     #[error("{0:?} is no host name or address (a port does not belong here)")]
     Host(String),
+    /// No header name, or one with another meaning.
+    #[error(
+        "{0:?} is no name for a header that carries an id (letters, digits and `-`, without a meaning in HTTP)"
+    )]
+    IdHeader(String),
     /// `~someone`.
     #[error("{0:?}: only `~` alone or before a `/` stands for a home directory")]
     OtherHome(String),

@@ -26,7 +26,11 @@ mod wsgid;
 #[cfg(test)]
 mod tests;
 
+use std::hash::BuildHasher;
+use std::hash::Hasher;
+use std::hash::RandomState;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -136,6 +140,8 @@ impl Config {
             on_worker_stop: self.loading.on_worker_stop.clone(),
             access_log: self.log.access_log.is_some()
                 && self.log.access_log_format == AccessFormat::Combined,
+            request_id_header: self.log.request_id_header.clone(),
+            request_id_prefix: request_id_prefix(),
             log_format: self.log.log_format,
             syslog: self.log.syslog.clone(),
             log_level: self.log.log_level,
@@ -145,6 +151,12 @@ impl Config {
                 .unwrap_or(u64::MAX),
         }
     }
+}
+
+/// Begins the ids of requests that this process makes: random, and the same as long as the process lives.
+pub fn request_id_prefix() -> u64 {
+    static PREFIX: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    *PREFIX
 }
 
 /// The defaults, with made-up endpoints: what a test of another module starts from.
@@ -188,6 +200,12 @@ pub struct WorkerSettings {
     pub on_worker_stop: Option<String>,
     /// Whether an access line is wanted with each end frame.
     pub access_log: bool,
+    /// [`Log::request_id_header`].
+    #[serde(default)]
+    pub request_id_header: Option<String>,
+    /// [`request_id_prefix`].
+    #[serde(default)]
+    pub request_id_prefix: u64,
     /// [`Log::log_format`].
     pub log_format: LogFormat,
     /// [`Log::syslog`].

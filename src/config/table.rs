@@ -55,6 +55,7 @@ pub enum Key {
     Syslog,
     AccessLog,
     AccessLogFormat,
+    RequestIdHeader,
     LogFormat,
     LogLevel,
     Control,

@@ -149,6 +149,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
             log_file: None,
             access_log: None,
             access_log_format: AccessFormat::Combined,
+            request_id_header: None,
             log_format: LogFormat::Text,
             syslog: None,
             log_level: Level::Info,

@@ -151,10 +151,60 @@ pub(super) fn host(text: &str) -> Result<String, Problem> {
     }
 }
 
+/// Headers, besides those that begin alike, whose values must stay as they are.
+const TAKEN: [&str; 23] = [
+    "allow",
+    "authorization",
+    "cache-control",
+    "connection",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "location",
+    "origin",
+    "pragma",
+    "range",
+    "referer",
+    "server",
+    "set-cookie",
+    "te",
+    "trailer",
+    "upgrade",
+    "user-agent",
+    "via",
+];
+
+/// The name of a header that carries the id of a request, and has no other meaning for HTTP.
+pub(super) fn id_header(text: &str) -> Result<String, Problem> {
+    let good = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let lower = text.to_ascii_lowercase();
+    let starts = ["accept", "content-", "if-", "proxy", "sec-", "transfer-", "x-mongrel2-"];
+    let meant = starts.iter().any(|start| lower.starts_with(start)) || TAKEN.contains(&&*lower);
+    match text {
+        "" => Err(Problem::Empty),
+        _ if good && !meant => Ok(text.to_owned()),
+        _ => Err(Problem::IdHeader(text.to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_id_has_a_header_of_its_own() {
+        for good in ["X-Request-ID", "traceparent", "Cf-Ray"] {
+            assert_eq!(id_header(good), Ok(good.to_owned()));
+        }
+        for bad in ["", "X Request", "x_request_id", "a:", "Content-Length", "cookie", "Proxy"] {
+            assert!(id_header(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn numbers_are_decimal_and_within_their_limits() {

@@ -35,6 +35,10 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
     /// How they are written.
     pub access_log_format: AccessFormat,
+    /// The header with the id of a request.
+    pub request_id_header: Option<String>,
+    /// Begins the ids that are made; workers must have the same.
+    pub request_id_prefix: u64,
 }
 
 /// What may change while the dispatcher runs.

@@ -4,7 +4,10 @@
 
 use std::time::SystemTime;
 
+use crate::bridge::Ticket;
 use crate::http::page;
+use crate::http::request_id::RequestIds;
+use crate::proto::Value;
 use crate::proto::headers::Headers;
 use crate::proto::request::Envelope;
 use crate::telemetry::access;
@@ -35,12 +38,18 @@ pub(crate) fn status(refusal: Refusal) -> u16 {
 }
 
 /// The bytes that answer a refused request; the closing follows them.
-pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
+pub(crate) fn answer(
+    refusal: Refusal,
+    message: &[u8],
+    ids: &RequestIds,
+    ticket: Ticket,
+) -> Vec<u8> {
     match refusal {
         Refusal::Page(_) | Refusal::WebSocket => {
             let status = status(refusal);
             let envelope = Envelope::parse(message).ok();
             let headers = envelope.as_ref().and_then(|e| e.headers().ok());
+            let line = ids.line(&id(headers.as_ref(), ids, ticket));
             let own = |key| headers.as_ref().and_then(|h| h.own(key));
             page::error(
                 status,
@@ -51,6 +60,7 @@ pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
                     retry_after: (status == 503).then_some(RETRY_AFTER),
                     note: (refusal == Refusal::WebSocket)
                         .then_some("This server does not speak websocket."),
+                    line: line.as_deref(),
                 },
             )
         }
@@ -58,6 +68,12 @@ pub(crate) fn answer(refusal: Refusal, message: &[u8]) -> Vec<u8> {
         Refusal::JsonSocket => br#"{"error":"this handler serves HTTP only"}"#.to_vec(),
         Refusal::XmlSocket => b"<error>this handler serves HTTP only</error>".to_vec(),
     }
+}
+
+/// The id of a request, which its worker gives it too if it has one.
+pub(crate) fn id(headers: Option<&Headers<'_>>, ids: &RequestIds, ticket: Ticket) -> Vec<u8> {
+    let said = ids.header().and_then(|name| headers?.get(name));
+    ids.id(said.map(Value::first), ticket.0)
 }
 
 /// `GET /path`, as the client wrote it, as far as it can be read.

@@ -130,6 +130,17 @@ impl Head {
         Ok(Took::Sent)
     }
 
+    /// Adds `line`, a header with its end, unless the application has one of that name.
+    pub fn add_missing(&mut self, line: &[u8]) {
+        let name = line.iter().position(|&b| b == b':').map_or(line, |colon| &line[..=colon]);
+        let same = |other: &[u8]| {
+            other.len() >= name.len() && other[..name.len()].eq_ignore_ascii_case(name)
+        };
+        if !self.text.split(|&b| b == b'\n').skip(1).any(same) {
+            self.text.extend_from_slice(line);
+        }
+    }
+
     /// The status code.
     pub fn status(&self) -> u16 {
         self.status

@@ -10,6 +10,7 @@ pub mod field;
 pub mod framing;
 pub mod head;
 pub mod page;
+pub mod request_id;
 pub mod response;
 
 /// What the `Server` header says of us, and `SERVER_SOFTWARE` in the environ.

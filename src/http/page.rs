@@ -7,7 +7,7 @@ use super::date;
 
 /// How a page is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Page {
+pub struct Page<'a> {
     /// The request was HEAD: the head alone.
     pub head_only: bool,
     /// The connection stays open. If not, the page says `Connection: close`, and the caller must close.
@@ -18,6 +18,8 @@ pub struct Page {
     pub retry_after: Option<u32>,
     /// One more line, where the status alone would leave the client's author guessing.
     pub note: Option<&'static str>,
+    /// One more line of the head, with its end.
+    pub line: Option<&'a [u8]>,
 }
 
 /// The reason phrase of a status that we send ourselves.
@@ -36,14 +38,14 @@ pub fn reason(status: u16) -> &'static str {
 }
 
 /// The whole response: head, and body unless only the head is wanted.
-pub fn error(status: u16, page: Page) -> Vec<u8> {
+pub fn error(status: u16, page: Page<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     put(&mut out, status, page);
     out
 }
 
 /// As [`error`], appended to `out`. Returns the bytes of the body.
-pub fn put(out: &mut Vec<u8>, status: u16, page: Page) -> u64 {
+pub fn put(out: &mut Vec<u8>, status: u16, page: Page<'_>) -> u64 {
     let reason = reason(status);
     let mut body = format!("{status} {reason}\n");
     if let Some(note) = page.note {
@@ -55,6 +57,7 @@ pub fn put(out: &mut Vec<u8>, status: u16, page: Page) -> u64 {
         body.len()
     );
     out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(page.line.unwrap_or_default());
     out.extend_from_slice(b"Date: ");
     out.extend_from_slice(&date::now());
     if let Some(seconds) = page.retry_after {
@@ -104,7 +107,13 @@ mod tests {
         assert_eq!(body.len(), 24);
         let (head, body) = parts(&error(
             404,
-            Page { head_only: true, keep: true, version_10: true, retry_after: None, note: None },
+            Page {
+                head_only: true,
+                keep: true,
+                version_10: true,
+                retry_after: None,
+                ..Page::default()
+            },
         ));
         assert!(head.contains(&"Connection: keep-alive".to_owned()));
         assert!(head.contains(&"Content-Length: 14".to_owned()));

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::config::WorkerSettings;
+use crate::http::request_id::RequestIds;
 use crate::telemetry::Escaped;
 use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
@@ -42,6 +43,7 @@ struct Slot {
     /// The thread's own context; each request gets a copy of it.
     context: Py<PyAny>,
     access_log: bool,
+    ids: RequestIds,
     memory: Vec<u8>,
     /// What Python calls this thread.
     thread: c_long,
@@ -62,6 +64,7 @@ pub(super) fn serve(
         errors: None,
         context: py.import("contextvars")?.call_method0("copy_context")?.unbind(),
         access_log: settings.access_log,
+        ids: RequestIds::new(settings.request_id_header.as_deref(), settings.request_id_prefix),
         memory: Vec::new(),
         thread: py.import("threading")?.call_method0("get_ident")?.extract()?,
     };
@@ -111,11 +114,13 @@ impl Slot {
         let Begun { mut work, input, mut out, when } = begun;
         let known_by = (out.ticket(), out.control());
         out.lend(std::mem::take(&mut self.memory));
-        let asked = match &work {
-            Ok(request) => request.asked,
-            Err(refused) => refused.request.asked,
+        let request = match &work {
+            Ok(request) => request,
+            Err(refused) => &refused.request,
         };
-        let exchange = Exchange { response: Response::new(asked), out: Some(out) };
+        let mut response = Response::new(request.asked);
+        response.add(request.get(Name::RequestId).and_then(|id| self.ids.line(id)));
+        let exchange = Exchange { response, out: Some(out) };
         // Fails without memory only. The way out was dropped with the exchange, which has ended the request.
         let Ok(start) = Bound::new(py, StartResponse::new(exchange)) else { return };
         let this = start.get();
@@ -124,8 +129,8 @@ impl Slot {
             Ok(request) => {
                 let (ticket, control) = known_by;
                 let text = |name| request.get(name).unwrap_or_default();
-                let uri = text(Name::RequestUri);
-                turn.begin(ticket, control, self.thread, text(Name::Method), uri);
+                let line = (text(Name::Method), text(Name::RequestUri));
+                turn.begin(ticket, control, self.thread, line, text(Name::RequestId));
                 let call = Call { turn, thread: self.thread, py };
                 self.run_guarded(call, request, input, &start).err()
             }
@@ -217,10 +222,11 @@ fn tell(request: &Request, fault: &Fault) {
     }
 }
 
-/// `GET /path`, fit for a log line.
+/// `GET /path (request ID)`, fit for a log line.
 fn named(request: &Request) -> String {
     let text = |name| Escaped(request.get(name).unwrap_or(b"-"));
-    format!("{} {}", text(Name::Method), text(Name::RequestUri))
+    let (method, uri, id) = (text(Name::Method), text(Name::RequestUri), text(Name::RequestId));
+    format!("{method} {uri} (request {id})")
 }
 
 fn access_line(request: &Request, ending: &Ending, when: std::time::SystemTime) -> Vec<u8> {

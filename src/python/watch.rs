@@ -54,9 +54,10 @@ fn timed_out(py: Python<'_>, worker: &Worker, ticket: Ticket, age: Duration) {
     let class = py.get_type::<RequestTimeout>();
     if worker.interrupt(&at, |thread| interrupt::raise_in(thread, &class)) {
         let title = format!(
-            "request timed out after {:.1} s: {} (ticket {ticket}, thread {})",
+            "request timed out after {:.1} s: {} (ticket {ticket}, request {}, thread {})",
             age.as_secs_f64(),
             Escaped(&at.line),
+            Escaped(&at.id),
             thread_name(&at),
         );
         // The log may be slow, or stuck: that must not hold up the interpreter.

@@ -151,6 +151,8 @@ fn start(
         delivery: config.delivery.clone(),
         access_log,
         access_log_format: config.log.access_log_format,
+        request_id_header: config.log.request_id_header.clone(),
+        request_id_prefix: crate::config::request_id_prefix(),
     };
     let dispatcher = Dispatcher::start(settings, sender)
         .map_err(|e| ("cannot start the dispatcher", e.to_string()))?;

@@ -29,6 +29,7 @@ use crate::bridge::request;
 use crate::config::Level;
 use crate::http::head::decimal;
 use crate::proto::Envelope;
+use crate::proto::Value;
 use crate::telemetry;
 use crate::telemetry::Escaped;
 use crate::telemetry::Limited;
@@ -171,7 +172,12 @@ impl Reader {
         let (body, message) = request::read(&frame).unwrap_or((Body::Message, b""));
         let (work, input) = match self.prepare(ticket, message, body) {
             Ok((request, input)) => (Ok(request), input),
-            Err(refused) => (Err(refused), Input::Message),
+            Err(mut refused) => {
+                if refused.request.get(Name::RequestId).is_none() {
+                    self.identify(&mut refused.request, ticket, message);
+                }
+                (Err(refused), Input::Message)
+            }
         };
         let control = Arc::new(match &input {
             Input::Stream(inflow) => Control::with(Arc::clone(inflow)),
@@ -208,7 +214,7 @@ impl Reader {
             },
         };
         let work = match Envelope::parse(message) {
-            Ok(envelope) => environ::prepare(&envelope, &self.rules, came).map(Box::new),
+            Ok(envelope) => environ::prepare(&envelope, &self.rules, came, ticket.0).map(Box::new),
             Err(error) => Err(Box::new(Refused::unread(Why::Message(error)))),
         };
         self.tell(&work);
@@ -224,6 +230,15 @@ impl Reader {
             (Err(error), Body::File(path, _)) => Err(self.unreadable(path, &error)),
             _ => Ok((request, Input::File(file))),
         }
+    }
+
+    /// Names a request that was refused unseen.
+    fn identify(&self, request: &mut Request, ticket: Ticket, message: &[u8]) {
+        let header = self.rules.ids.header();
+        let envelope = Envelope::parse(message).ok();
+        let headers = envelope.as_ref().and_then(|e| e.headers().ok()).unwrap_or_default();
+        let said = header.and_then(|name| headers.get(name)).map(Value::first);
+        request.identify(&self.rules.ids.id(said, ticket.0), header);
     }
 
     fn unreadable(&mut self, path: &[u8], error: &std::io::Error) -> Box<Refused> {

@@ -19,6 +19,7 @@ use crate::bridge::Kind;
 use crate::bridge::frame;
 use crate::config::Underscore as Setting;
 use crate::config::WorkerSettings;
+use crate::http::request_id::RequestIds;
 use crate::wsgi::environ::Rules;
 use crate::wsgi::environ::Underscore;
 
@@ -139,6 +140,7 @@ fn rules(settings: &WorkerSettings) -> Rules {
             Setting::Refuse => Underscore::Refuse,
             Setting::Allow => Underscore::Allow,
         },
+        ids: RequestIds::new(settings.request_id_header.as_deref(), settings.request_id_prefix),
     }
 }
 

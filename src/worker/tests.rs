@@ -98,6 +98,8 @@ pub(crate) fn settings() -> WorkerSettings {
         on_worker_stop: None,
         lint: false,
         access_log: false,
+        request_id_header: None,
+        request_id_prefix: 1,
         log_format: LogFormat::Text,
         syslog: None,
         log_level: Level::Error,

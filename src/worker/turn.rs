@@ -25,6 +25,8 @@ struct State {
     thread: c_long,
     /// `GET /path`, as the client wrote it. Its memory stays.
     line: Vec<u8>,
+    /// The request's id. Its memory stays.
+    id: Vec<u8>,
     interrupted: bool,
 }
 
@@ -39,6 +41,8 @@ pub struct AtWork {
     pub thread: c_long,
     /// `GET /path`, as the client wrote it.
     pub line: Vec<u8>,
+    /// The request's id.
+    pub id: Vec<u8>,
 }
 
 impl Turn {
@@ -48,8 +52,8 @@ impl Turn {
         ticket: Ticket,
         control: Arc<Control>,
         thread: c_long,
-        method: &[u8],
-        uri: &[u8],
+        (method, uri): (&[u8], &[u8]),
+        id: &[u8],
     ) {
         let mut state = self.lock();
         state.at_work = Some((ticket, control));
@@ -59,6 +63,8 @@ impl Turn {
         state.line.extend_from_slice(method);
         state.line.push(b' ');
         state.line.extend_from_slice(uri);
+        state.id.clear();
+        state.id.extend_from_slice(id);
     }
 
     /// The call is over. True if it was interrupted: then an exception may be pending in the calling thread.
@@ -86,7 +92,8 @@ impl Turn {
     pub(super) fn look(&self, slot: usize) -> Option<AtWork> {
         let state = self.lock();
         let (ticket, _) = state.at_work.as_ref()?;
-        Some(AtWork { slot, ticket: *ticket, thread: state.thread, line: state.line.clone() })
+        let State { thread, line, id, .. } = &*state;
+        Some(AtWork { slot, ticket: *ticket, thread: *thread, line: line.clone(), id: id.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -102,11 +109,11 @@ mod tests {
     fn only_the_request_that_is_meant_is_interrupted() {
         let turn = Turn::default();
         let control = Arc::new(Control::default());
-        turn.begin(Ticket(1), Arc::clone(&control), 77, b"GET", b"/a");
+        turn.begin(Ticket(1), Arc::clone(&control), 77, (b"GET", b"/a"), b"id");
         assert!(!turn.interrupt(Ticket(2), |_| panic!("another one")));
         assert!(!turn.end());
         assert!(!turn.interrupt(Ticket(1), |_| panic!("it is over")));
-        turn.begin(Ticket(2), Arc::clone(&control), 77, b"GET", b"/b");
+        turn.begin(Ticket(2), Arc::clone(&control), 77, (b"GET", b"/b"), b"id");
         let mut met = 0;
         assert!(turn.interrupt(Ticket(2), |thread| met = thread));
         assert_eq!(met, 77);
@@ -119,9 +126,9 @@ mod tests {
     fn what_is_at_work_can_be_looked_at() {
         let turn = Turn::default();
         assert_eq!(turn.look(3), None);
-        turn.begin(Ticket(5), Arc::default(), 77, b"GET", b"/a?b");
-        let line = b"GET /a?b".to_vec();
-        assert_eq!(turn.look(3), Some(AtWork { slot: 3, ticket: Ticket(5), thread: 77, line }));
+        turn.begin(Ticket(5), Arc::default(), 77, (b"GET", b"/a?b"), b"id");
+        let (line, id) = (b"GET /a?b".to_vec(), b"id".to_vec());
+        assert_eq!(turn.look(3), Some(AtWork { slot: 3, ticket: Ticket(5), thread: 77, line, id }));
         turn.end();
         assert_eq!(turn.look(3), None);
     }

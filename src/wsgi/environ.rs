@@ -8,6 +8,7 @@ use crate::http::framing::Asked;
 use crate::http::framing::Version;
 use crate::http::framing::Wish;
 use crate::http::head::is_token;
+use crate::http::request_id::RequestIds;
 use crate::proto::Envelope;
 use crate::proto::Headers;
 use crate::proto::Value;
@@ -45,6 +46,8 @@ pub struct Rules {
     pub server_name: Option<Vec<u8>>,
     /// Headers with `_`.
     pub underscore: Underscore,
+    /// How requests are named.
+    pub ids: RequestIds,
 }
 
 /// Where the body of a request is.
@@ -63,17 +66,24 @@ pub enum Came {
 /// # Errors
 /// What could be understood comes back with the reason, for the access log and for a `HEAD` that must get no body.
 ///
-/// `came` says where the body is.
+/// `came` says where the body is; `number` is the request's own.
 pub fn prepare(
     envelope: &Envelope<'_>,
     rules: &Rules,
     came: Came,
+    number: u64,
 ) -> Result<Request, Box<Refused>> {
     let mut request = Request::new(1024);
-    match envelope.headers().map_err(Why::from).and_then(|headers| {
+    let headers = envelope.headers();
+    let header = rules.ids.header();
+    let said = header.and_then(|name| headers.as_ref().ok()?.get(name)).map(Value::first);
+    let id = rules.ids.id(said, number);
+    let done = headers.map_err(Why::from).and_then(|headers| {
         let found = Found::look(&headers, &mut request)?;
         fill(&mut request, envelope, &headers, &found, rules, came)
-    }) {
+    });
+    request.identify(&id, header);
+    match done {
         Ok(()) => Ok(request),
         Err(why) => Err(Box::new(Refused { why, request })),
     }

@@ -44,6 +44,7 @@ names! {
     Sender "lurcher.sender"
     ConnectionId "lurcher.connection_id"
     Route "lurcher.route"
+    RequestId "lurcher.request_id"
     Accept "HTTP_ACCEPT"
     AcceptEncoding "HTTP_ACCEPT_ENCODING"
     AcceptLanguage "HTTP_ACCEPT_LANGUAGE"
@@ -128,6 +129,7 @@ impl Name {
                 | Name::RawUri
                 | Name::ContentLength
                 | Name::ConnectionId
+                | Name::RequestId
                 | Name::RemotePort
                 | Name::Authorization
                 | Name::Cookie

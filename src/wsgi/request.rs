@@ -8,6 +8,7 @@ use crate::http::framing::Wish;
 use crate::proto::Value;
 
 use super::names::Name;
+use super::names::put_header_key;
 use super::refusal::Why;
 
 /// The key of a value.
@@ -68,6 +69,20 @@ impl Request {
     pub(super) fn put(&mut self, name: Name, value: &[u8]) {
         let span = self.span(value);
         self.values.push((Key::Name(name), span));
+    }
+
+    /// Names the request: the key of that, and the header's in place of what the client sent, if there is one.
+    pub fn identify(&mut self, id: &[u8], header: Option<&[u8]>) {
+        self.put(Name::RequestId, id);
+        let Some(header) = header else { return };
+        let start = self.text.len();
+        put_header_key(&mut self.text, header);
+        let key = start..self.text.len();
+        let value = self.span(id);
+        match self.position(&key) {
+            Some(at) => self.values[at].1 = value,
+            None => self.values.push((Key::Header(key), value)),
+        }
     }
 
     /// Where the header key that is spelled out at `key` stands already.

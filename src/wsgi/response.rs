@@ -144,12 +144,21 @@ pub struct Response {
     expected: Option<u64>,
     gone: bool,
     fault: Option<Fault>,
+    /// A line of the head that the application may replace.
+    line: Option<Vec<u8>>,
 }
 
 impl Response {
     /// A response to a request that asked so.
     pub fn new(asked: Asked) -> Response {
-        Response { asked, state: State::Idle, sent: 0, expected: None, gone: false, fault: None }
+        let (state, expected, fault, line) = (State::Idle, None, None, None);
+        Response { asked, state, sent: 0, expected, gone: false, fault, line }
+    }
+
+    /// Whatever the response will be, its head has this line (a header with its end), unless the application gives that
+    /// header itself.
+    pub fn add(&mut self, line: Option<Vec<u8>>) {
+        self.line = line;
     }
 
     /// `start_response`: gives the head. `replaces` says that an exception is being handled (`exc_info`).
@@ -264,6 +273,7 @@ impl Response {
             keep,
             version_10: asked.version == Version::Http10,
             retry_after: None,
+            line: self.line.as_deref(),
         };
         let mut text = Vec::with_capacity(256);
         self.sent = page::put(&mut text, status, page);
@@ -279,9 +289,12 @@ impl Response {
 
     /// Decides the framing, and gives the head's bytes. Only called with a head pending.
     fn open(&mut self, known: Option<u64>) -> Vec<u8> {
-        let State::Pending(head) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Pending(mut head) = std::mem::replace(&mut self.state, State::Over) else {
             return Vec::new();
         };
+        if let Some(line) = &self.line {
+            head.add_missing(line);
+        }
         let status = head.status();
         let content_length = head.content_length();
         let known = self.expected.or(known);

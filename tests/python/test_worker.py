@@ -105,6 +105,7 @@ def test_environ(worker: Instance) -> None:
         "SERVER_PROTOCOL": "HTTP/1.1",
         "SERVER_SOFTWARE": f"lurcher/{version()}",
         "lurcher.connection_id": "4294967295",
+        "lurcher.request_id": environ["lurcher.request_id"],
         "lurcher.route": "/",
         "lurcher.sender": bridge.SENDER,
         "wsgi.input_terminated": True,

@@ -16,6 +16,7 @@ use crate::config::table::Group;
 use crate::config::table::Key;
 use crate::config::table::Kind;
 use crate::config::table::Setting;
+use crate::config::value;
 
 /// The log and the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Log {
     pub access_log: Option<LogTarget>,
     /// How they are written.
     pub access_log_format: AccessFormat,
+    /// The header that names a request, as it is told to clients.
+    pub request_id_header: Option<String>,
     /// How the log is written.
     pub log_format: LogFormat,
     /// The least grave records that are written.
@@ -66,6 +69,7 @@ impl Log {
             "json" => AccessFormat::Json,
             _ => AccessFormat::Combined,
         });
+        let request_id_header = reader.text(Key::RequestIdHeader, value::id_header);
         let log_format = reader.word(Key::LogFormat, |word| match word {
             "json" => LogFormat::Json,
             _ => LogFormat::Text,
@@ -81,6 +85,7 @@ impl Log {
             syslog,
             access_log,
             access_log_format: access_log_format?,
+            request_id_header,
             log_format: log_format?,
             log_level: log_level?,
         })
@@ -131,6 +136,18 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "How access lines are written: combined, or json, an object for each request with the times in the queue and \
                in the application, the worker, and how it ended",
         reason: "Every log analyser reads the combined format; the other costs the instance a look at each request's headers.",
+    },
+    Setting {
+        key: Key::RequestIdHeader,
+        name: "request-id-header",
+        metavar: "NAME",
+        kind: Kind::Text,
+        fallback: Fallback::Unset("every id is made here, and clients are not told it"),
+        group: Group::Log,
+        help: "Take the id of a request from this header if it is 1 to 128 visible ASCII characters without quotes and \
+               backslash, and tell clients the id with it; requests without one get one. Applications find it as \
+               lurcher.request_id",
+        reason: "Whether the id that a client sends can be believed is known only where the front end is set up.",
     },
     Setting {
         key: Key::LogFormat,

@@ -9,6 +9,7 @@ use super::Exchange;
 use super::WorkerId;
 use crate::bridge::EndInfo;
 use crate::bridge::Outcome;
+use crate::bridge::Ticket;
 use crate::config::AccessFormat;
 use crate::dispatch::connection::Waiting;
 use crate::dispatch::histogram::Histogram;
@@ -87,6 +88,21 @@ impl Times {
     }
 }
 
+/// What is known of a request from its beginning.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    message: &'a [u8],
+    ticket: Ticket,
+    received: Instant,
+}
+
+impl<'a> Asked<'a> {
+    fn of(exchange: &'a Exchange) -> Asked<'a> {
+        let Exchange { message, ticket, received, .. } = exchange;
+        Asked { message, ticket: *ticket, received: *received }
+    }
+}
+
 impl Core {
     /// A worker has ended a request.
     pub(super) fn over(&mut self, exchange: &Exchange, end: &EndInfo, line: &[u8]) {
@@ -102,7 +118,7 @@ impl Core {
         }
         if self.access_log_format == AccessFormat::Json {
             let had = Some((exchange.given, exchange.worker));
-            self.log_json(&exchange.message, exchange.received, fate, end.status, had, Some(end));
+            self.log_json(Asked::of(exchange), fate, end.status, had, Some(end));
         } else if line.is_empty() {
             // It ended before its slot looked at it, or the slot lost its way.
             let line = refuse::access_line(&exchange.message, end.status);
@@ -119,49 +135,52 @@ impl Core {
         }
         let fate = if exchange.gone { Fate::ClientGone } else { fate };
         let had = Some((exchange.given, exchange.worker));
-        self.finish(fate, status, &exchange.message, exchange.received, had);
+        self.finish(Asked::of(exchange), fate, status, had);
     }
 
-    /// A request that no worker had is over: the client got `status`, or nothing if that is 0.
-    pub(super) fn over_unrun(&mut self, item: &Waiting, fate: Fate, status: u16) {
-        self.finish(fate, status, &item.message, item.received, None);
+    /// A request that no worker had is over: the client got `status`, or nothing if that is 0. `ticket` is
+    /// one that was given to no other.
+    pub(super) fn over_unrun(&mut self, item: &Waiting, ticket: Ticket, fate: Fate, status: u16) {
+        let asked = Asked { message: &item.message, ticket, received: item.received };
+        self.finish(asked, fate, status, None);
     }
 
     fn finish(
         &mut self,
+        asked: Asked<'_>,
         fate: Fate,
         status: u16,
-        message: &[u8],
-        received: Instant,
         had: Option<(Instant, WorkerId)>,
     ) {
-        self.count(fate, status, received);
+        self.count(fate, status, asked.received);
         if !self.want_access_lines {
             return;
         }
         if self.access_log_format == AccessFormat::Json {
-            self.log_json(message, received, fate, status, had, None);
+            self.log_json(asked, fate, status, had, None);
         } else {
-            let line = refuse::access_line(message, status);
-            self.log(&line, received);
+            let line = refuse::access_line(asked.message, status);
+            self.log(&line, asked.received);
         }
     }
 
     /// `had`: since when which worker had it.
     fn log_json(
         &mut self,
-        message: &[u8],
-        received: Instant,
+        asked: Asked<'_>,
         fate: Fate,
         status: u16,
         had: Option<(Instant, WorkerId)>,
         end: Option<&EndInfo>,
     ) {
+        let Asked { message, ticket, received } = asked;
         let envelope = Envelope::parse(message).ok();
         let headers = envelope.as_ref().and_then(|e| e.headers().ok()).unwrap_or_default();
+        let id = refuse::id(Some(&headers), &self.request_ids, ticket);
         let total = self.now.saturating_duration_since(received);
         self.access_lines.push(access::json_line(&access::Record {
             when: SystemTime::now().checked_sub(total).unwrap_or(SystemTime::UNIX_EPOCH),
+            request_id: &id,
             remote: headers.own("REMOTE_ADDR"),
             method: headers.own("METHOD"),
             target: headers.own("URI").or(envelope.as_ref().map(|e| e.path)),

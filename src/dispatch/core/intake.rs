@@ -202,15 +202,16 @@ impl Core {
 
     /// Answers the first of a connection's line instead of a worker, and closes the connection.
     pub(super) fn refuse_first(&mut self, key: Key, refusal: Refusal) {
+        let ticket = self.unrun_ticket();
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let Some(item) = connection.line.pop_front() else { return };
         self.waiting -= 1;
-        let page = refuse::answer(refusal, &item.message);
+        let page = refuse::answer(refusal, &item.message, &self.request_ids, ticket);
         connection.push(&page, &mut self.spool);
         self.waiting -= connection.close();
         self.send_later(key);
         self.counters.refused += 1;
-        self.over_unrun(&item, Fate::Refused, refuse::status(refusal));
+        self.over_unrun(&item, ticket, Fate::Refused, refuse::status(refusal));
     }
 
     fn unusable(&mut self, link: usize, message: Message, why: &Unusable, now: Instant) {
@@ -244,7 +245,8 @@ impl Core {
             self.counters.clients_gone += 1;
         }
         for item in &connection.line {
-            self.over_unrun(item, Fate::ClientGone, 0);
+            let ticket = self.unrun_ticket();
+            self.over_unrun(item, ticket, Fate::ClientGone, 0);
         }
         let Some(ticket) = connection.active else { return };
         if let Some(exchange) = self.exchanges.get_mut(&ticket) {

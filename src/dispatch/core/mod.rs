@@ -39,6 +39,7 @@ use crate::config::Delivery;
 use crate::config::Limits;
 use crate::config::Timeouts;
 use crate::config::Uploads;
+use crate::http::request_id::RequestIds;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -86,6 +87,7 @@ pub(crate) struct Key {
 struct Exchange {
     key: Key,
     worker: WorkerId,
+    ticket: Ticket,
     /// Kept until the end, to be handed to another worker if this one gives it back or dies before it has begun.
     message: Message,
     received: Instant,
@@ -211,6 +213,8 @@ pub struct Core {
     delivery: Delivery,
     spool: Spool,
     last_ticket: u64,
+    /// Requests that were named without a ticket.
+    last_unrun: u64,
     /// Connections with something to send.
     sending: Vec<Key>,
     /// Some of them could not be served in this turn only because others were.
@@ -231,6 +235,7 @@ pub struct Core {
 
     want_access_lines: bool,
     access_log_format: AccessFormat,
+    request_ids: RequestIds,
     access_lines: Vec<Vec<u8>>,
     worn: Vec<(WorkerId, u64)>,
     counters: Counters,
@@ -261,6 +266,7 @@ impl Core {
             delivery: settings.delivery.clone(),
             spool: Spool::new(&settings.delivery, clock.at),
             last_ticket: 0,
+            last_unrun: 0,
             sending: Vec::new(),
             hurry: false,
             probing: false,
@@ -274,6 +280,10 @@ impl Core {
             news: Vec::new(),
             want_access_lines: settings.access_log.is_some(),
             access_log_format: settings.access_log_format,
+            request_ids: RequestIds::new(
+                settings.request_id_header.as_deref(),
+                settings.request_id_prefix,
+            ),
             access_lines: Vec::new(),
             worn: Vec::new(),
             counters: Counters::default(),
@@ -320,6 +330,12 @@ impl Core {
     /// What the supervisor should hear. The caller empties it.
     pub fn news(&mut self) -> &mut Vec<News> {
         &mut self.news
+    }
+
+    /// A number for a request that no worker gets, to name it: no other request has it.
+    fn unrun_ticket(&mut self) -> Ticket {
+        self.last_unrun += 1;
+        Ticket(1 << 63 | self.last_unrun)
     }
 
     /// Whether every request has been answered and every answer handed to its link.

@@ -118,9 +118,10 @@ impl Core {
     /// Gives up a request whose body cannot be had: `status`, if nothing of a response has gone out, and the end of the
     /// connection. For the application it is as if the client had left.
     fn abort(&mut self, key: Key, status: u16) {
+        let number = self.unrun_ticket();
         let Some(connection) = self.connections.get_mut(&key) else { return };
         let Some(ticket) = connection.active else {
-            let page = refuse::answer(Refusal::Page(status), b"");
+            let page = refuse::answer(Refusal::Page(status), b"", &self.request_ids, number);
             self.waiting -= connection.fail(&page);
             self.send_later(key);
             return;

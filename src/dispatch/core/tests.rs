@@ -64,6 +64,8 @@ impl World {
             delivery,
             access_log: None,
             access_log_format: AccessFormat::Combined,
+            request_id_header: None,
+            request_id_prefix: 1,
         };
         World {
             core: Core::new(&settings, Clock { at: now, ns: 0 }),

@@ -128,6 +128,7 @@ impl Core {
             let exchange = Exchange {
                 key,
                 worker: id,
+                ticket,
                 message,
                 received,
                 given: now,
@@ -201,6 +202,7 @@ impl Core {
         let keys: Vec<_> = self.connections.keys().copied().collect();
         let mut answered = 0;
         for key in keys {
+            let ticket = self.unrun_ticket();
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if let Some(exchange) = connection.active.and_then(|t| self.exchanges.remove(&t)) {
                 answered += 1;
@@ -213,11 +215,12 @@ impl Core {
             } else if let Some(item) = connection.line.pop_front() {
                 answered += 1;
                 self.waiting -= 1;
-                let page = refuse::answer(Refusal::Page(503), &item.message);
+                let page =
+                    refuse::answer(Refusal::Page(503), &item.message, &self.request_ids, ticket);
                 self.waiting -= connection.fail(&page);
                 self.send_later(key);
                 self.counters.refused += 1;
-                self.over_unrun(&item, Fate::Refused, 503);
+                self.over_unrun(&item, ticket, Fate::Refused, 503);
             }
         }
         self.queue.clear();
@@ -230,7 +233,8 @@ impl Core {
             self.over_without_worker(exchange, Fate::ClientGone, 0);
             return;
         };
-        let page = refuse::answer(Refusal::Page(status), &exchange.message);
+        let (refusal, ids) = (Refusal::Page(status), &self.request_ids);
+        let page = refuse::answer(refusal, &exchange.message, ids, exchange.ticket);
         self.waiting -= connection.fail(&page);
         self.send_later(exchange.key);
         self.counters.refused += 1;

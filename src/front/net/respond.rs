@@ -261,6 +261,7 @@ impl Conn {
             version_10: asked.version == Version::Http10,
             retry_after: Some(1),
             note: None,
+            line: None,
         };
         let bytes = page::put(&mut self.out, 503, page);
         let written = self.write().is_ok_and(|all| all);

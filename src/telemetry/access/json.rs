@@ -15,6 +15,8 @@ use crate::telemetry::date::since_epoch;
 pub struct Record<'a> {
     /// When the request came in.
     pub when: SystemTime,
+    /// What names the request.
+    pub request_id: &'a [u8],
     /// The client's address.
     pub remote: Option<&'a [u8]>,
     /// `GET`.
@@ -59,6 +61,7 @@ pub fn json_line(record: &Record<'_>) -> Vec<u8> {
         None => (None, None),
     };
     for (name, value) in [
+        ("request_id", Some(record.request_id)),
         ("remote", record.remote),
         ("method", record.method),
         ("path", path),
@@ -134,6 +137,7 @@ mod tests {
     fn record<'a>(target: &'a [u8], agent: &'a [u8]) -> Record<'a> {
         Record {
             when: SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_400_007),
+            request_id: b"0af7",
             remote: Some(b"10.0.0.1"),
             method: Some(b"GET"),
             target: Some(target),
@@ -156,7 +160,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(line).unwrap(),
             concat!(
-                r#"{"time":"2000-02-29T00:00:00.007Z","remote":"10.0.0.1","method":"GET","path":"/a","query":"b=c?d","#,
+                r#"{"time":"2000-02-29T00:00:00.007Z","request_id":"0af7","remote":"10.0.0.1","method":"GET","path":"/a","query":"b=c?d","#,
                 r#""protocol":"HTTP/1.1","referer":null,"user_agent":"\u00e9\ud83d\ude00\"\u000a","#,
                 r#""status":200,"bytes":12,"worker":3,"queue_time":0.000030,"application_time":0.002000,"#,
                 r#""total_time":1.003000,"outcome":"ok"}"#

@@ -46,7 +46,9 @@ fn message(path: &str, pairs: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 }
 
 fn rules(script_name: &str) -> Rules {
-    Rules { script_name: script_name.into(), server_name: None, underscore: Underscore::Drop }
+    let ids = RequestIds::new(None, 0xfeed);
+    let (server_name, underscore) = (None, Underscore::Drop);
+    Rules { script_name: script_name.into(), server_name, underscore, ids }
 }
 
 fn with(
@@ -56,7 +58,7 @@ fn with(
     body: &[u8],
 ) -> Result<Request, Box<Refused>> {
     let message = message(path, pairs, body);
-    prepare(&Envelope::parse(&message).unwrap(), rules, Came::Message)
+    prepare(&Envelope::parse(&message).unwrap(), rules, Came::Message, 7)
 }
 
 /// Keys and values as text, latin-1 as Python would see them.
@@ -101,6 +103,7 @@ fn a_plain_request_has_exactly_these_keys() {
         ("SERVER_PORT", "81"),
         ("SERVER_PROTOCOL", "HTTP/1.1"),
         ("lurcher.connection_id", "7"),
+        ("lurcher.request_id", "000000000000feed0000000000000007"),
         ("lurcher.route", "/"),
         ("lurcher.sender", "uuid-1"),
         ("wsgi.url_scheme", "http"),
@@ -314,7 +317,30 @@ fn what_the_framing_asks() {
 #[test]
 fn a_header_block_that_does_not_parse() {
     let envelope = Envelope::parse(b"uuid-1 7 / 5:{\"a\":,0:,").unwrap();
-    let refused = prepare(&envelope, &rules(""), Came::Message).unwrap_err();
+    let refused = prepare(&envelope, &rules(""), Came::Message, 7).unwrap_err();
     assert!(matches!(refused.why, Why::Message(_)));
     assert_eq!(refused.request.asked.wish, Wish::Close);
+}
+
+#[test]
+fn a_request_has_an_id_and_one_only() {
+    const MADE: &str = "000000000000feed0000000000000007";
+    let named = Rules { ids: RequestIds::new(Some("X-Request-ID"), 0xfeed), ..rules("") };
+    let loose = Rules { underscore: Underscore::Allow, ..named.clone() };
+    for (rules, pairs, id) in [
+        (&named, &[][..], MADE),
+        (&named, &[("x-request-id", "abc")][..], "abc"),
+        (&named, &[("x-request-id", "abc|def")][..], "abc"),
+        (&named, &[("x-request-id", "a b|def")][..], MADE),
+        (&loose, &[("x_request_id", "forged")][..], MADE),
+    ] {
+        let environ = environ(&with(rules, "/", pairs, b"").unwrap());
+        assert_eq!(environ["lurcher.request_id"], id, "{pairs:?}");
+        assert_eq!(environ["HTTP_X_REQUEST_ID"], id, "{pairs:?}");
+    }
+    let unnamed = seen("/", &[("x-request-id", "abc")]);
+    assert_eq!(unnamed["lurcher.request_id"], MADE);
+    assert_eq!(unnamed["HTTP_X_REQUEST_ID"], "abc");
+    let refused = with(&named, "/", &[("METHOD", "(none)"), ("x-request-id", "abc")], b"");
+    assert_eq!(refused.unwrap_err().request.get(Name::RequestId), Some(&b"abc"[..]));
 }

@@ -66,6 +66,24 @@ fn whole(keep: bool, status: u16, body: u64) -> Ending {
 }
 
 #[test]
+fn a_line_of_ours_goes_with_every_head_but_one_that_has_it() {
+    for (headers, lines) in [(&[][..], 1), (&[("x-ID", "mine")][..], 0), (&[("X-ID2", "2")][..], 1)]
+    {
+        let mut head = Head::new(Vec::new(), b"200 OK").unwrap();
+        for (name, value) in headers {
+            head.header(name.as_bytes(), value.as_bytes()).unwrap();
+        }
+        head.add_missing(b"X-Id: ours\r\n");
+        let text = String::from_utf8(head.finish(&framing::decide(
+            GET,
+            Given { status: 200, content_length: None, known: Some(0), close: false },
+        )))
+        .unwrap();
+        assert_eq!(text.matches("X-Id: ours\r\n").count(), lines, "{text}");
+    }
+}
+
+#[test]
 fn streams() {
     let (text, ending) = play(GET, head("200 OK", &[]), &["ab", "", "c"]);
     assert_eq!(
