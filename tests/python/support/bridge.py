@@ -129,6 +129,7 @@ class Instance:
             "underscore_headers": "drop",
             "lint": False,
             "access_log": True,
+            "log_format": "text",
             "log_level": "debug",
             "multiprocess": False,
             "worker": 1,
