@@ -224,7 +224,9 @@ def test_the_events_example_outlives_the_idle_sweep(stage: Stage) -> None:
     }
     front = stage.mongrel2(settings=swept)
     words = ("--wsgi-app", "events:application", "--app-path", str(ROOT / "examples"))
-    stage.lurcher(*front.options, "--keepalive-interval", "500ms", *words, app=None)
+    # A stream without end is cut off at the stop, unless its client is known to have left by then.
+    limits = ("--keepalive-interval", "500ms", "--graceful-timeout", "1s")
+    stage.lurcher(*front.options, *limits, *words, app=None)
     with Client(front.port, 30) as client:
         client.send_request("GET", "/")
         assert client.head()[1] == 200
