@@ -68,7 +68,8 @@ pub fn status(target: &Target, look: Look) -> u8 {
         let now = Instant::now();
         #[allow(clippy::cast_precision_loss, reason = "a rate is shown without digits")]
         let rate = before.map(|(requests, at)| {
-            (report.totals.requests - requests) as f64 / now.duration_since(at).as_secs_f64()
+            report.totals.requests.saturating_sub(requests) as f64
+                / now.duration_since(at).as_secs_f64()
         });
         before = Some((report.totals.requests, now));
         if print(&report, look, rate).is_err() || !look.watch {

@@ -53,7 +53,7 @@ impl fmt::Debug for Told {
 /// A reload under way.
 #[derive(Debug)]
 pub(super) struct Reload {
-    /// What new workers are started with; what holds once one of them is ready.
+    /// What new workers are started with; what holds once one of them is ready. What needs a restart is as it was.
     config: Config,
     began: Instant,
     /// A worker has loaded the application.
@@ -138,8 +138,10 @@ impl Supervisor {
         }
         telemetry::info!("reloading: {} to replace", count(self.workers.len(), "worker"));
         self.reloads.generation += 1;
+        let mut next = self.config.clone();
+        next.adopt(config);
         let (proven, failures) = (false, 0);
-        let reload = Reload { config, began: Instant::now(), proven, failures, told };
+        let reload = Reload { config: next, began: Instant::now(), proven, failures, told };
         self.reloads.now = Some(reload);
         self.awaiting = false;
     }

@@ -31,6 +31,7 @@ use super::date::since_epoch;
 use super::escape::Guard;
 use super::object::object;
 use super::syslog;
+use super::syslog::Sent;
 use crate::config::Level;
 use crate::config::LogFormat;
 
@@ -130,8 +131,9 @@ fn block(now: SystemTime, title: &str, text: &str, json: bool) -> (String, Strin
 /// Whether the log service has taken a record. Where it has not, standard error says why, once.
 fn to_service(now: SystemTime, level: tracing::Level, record: &str) -> bool {
     match syslog::send(now, level, role(), record) {
-        Some(Ok(())) => true,
-        Some(Err(Some((path, error)))) => {
+        Sent::Taken => true,
+        Sent::No => false,
+        Sent::NotAnyMore(path, error) => {
             let mut line = String::new();
             // Writing to a String cannot fail.
             let _ = head(&mut line, now, tracing::Level::WARN);
@@ -143,7 +145,6 @@ fn to_service(now: SystemTime, level: tracing::Level, record: &str) -> bool {
             write_out(line.as_bytes());
             false
         }
-        Some(Err(None)) | None => false,
     }
 }
 

@@ -41,24 +41,29 @@ pub fn to_syslog(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the log service has taken a record: all lines of `text`. `None` where there is none; an error comes with the
-/// path, and only once until a line is taken again.
-pub(super) fn send(
-    now: SystemTime,
-    level: tracing::Level,
-    role: &str,
-    text: &str,
-) -> Option<Result<(), Option<(PathBuf, io::Error)>>> {
-    let service = SERVICE.get()?;
+/// What became of a record.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// The log service has taken all its lines.
+    Taken,
+    /// There is no log service, or it still takes nothing.
+    No,
+    /// It takes nothing any more, for this reason.
+    NotAnyMore(&'static Path, io::Error),
+}
+
+/// Sends the lines of `text` to the log service, if there is one.
+pub(super) fn send(now: SystemTime, level: tracing::Level, role: &str, text: &str) -> Sent {
+    let Some(service) = SERVICE.get() else { return Sent::No };
     for line in text.lines() {
         let datagram = datagram(now, level, role, line);
         if let Err(error) = service.socket.send_to(datagram.as_bytes(), &service.path) {
-            let first = !service.away.swap(true, Ordering::Relaxed);
-            return Some(Err(first.then(|| (service.path.clone(), error))));
+            let known = service.away.swap(true, Ordering::Relaxed);
+            return if known { Sent::No } else { Sent::NotAnyMore(&service.path, error) };
         }
     }
     service.away.store(false, Ordering::Relaxed);
-    Some(Ok(()))
+    Sent::Taken
 }
 
 fn datagram(now: SystemTime, level: tracing::Level, role: &str, line: &str) -> String {

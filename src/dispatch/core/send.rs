@@ -98,11 +98,17 @@ impl Core {
         keep
     }
 
-    /// Ends a connection at once, whatever still waits for it.
+    /// Ends a connection at once, whatever still waits for it. While a body comes, Mongrel2 must not be told to cancel: it
+    /// then goes on with a descriptor that is none (decision 18). There the connection is closed instead.
     pub(super) fn cut(&mut self, key: Key) {
         let Some(connection) = self.connections.get(&key) else { return };
         let mut reply = Vec::new();
-        if reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::Cancel).is_ok() {
+        let told = if connection.inflow.is_some() || connection.uploading.is_some() {
+            reply::put_reply(&mut reply, &connection.sender, key.conn, b"")
+        } else {
+            reply::put_ctl(&mut reply, &connection.sender, key.conn, Ctl::Cancel)
+        };
+        if told.is_ok() {
             self.links[key.link].out.push(reply);
         }
         self.links[key.link].closed[0].insert(key.conn);

@@ -150,3 +150,21 @@ fn a_body_that_waits_costs_nothing_and_can_change_its_worker() {
     let out = w.published(0);
     assert!(out[0].contains("HTTP/1.1 502 ") && out[1] == "me 1:1, ", "{out:?}");
 }
+
+#[test]
+fn a_client_that_sends_but_takes_nothing_is_closed_and_not_cancelled() {
+    let mut w = World::with_worker(1);
+    let keys = r#""METHOD":"POST","VERSION":"HTTP/1.1","UPLOAD_STREAM":"0","content-length":"10000000","DOWNLOAD_CREDITS":"102400""#;
+    w.send(0, 1, "/up", keys, "0123456789");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.begin(W, 1);
+    w.data(1, 200_000);
+    assert_eq!(payload(&w.published(0)), 102_400);
+    let timeout = w.core.delivery.send_timeout.unwrap();
+    w.core.uploads.upload_timeout = None;
+    w.later(u64::try_from(timeout.as_millis()).unwrap() + 2_500);
+    let out = w.published(0);
+    assert_eq!(out.last().unwrap(), "me 1:1, ");
+    assert!(!out.iter().any(|reply| reply.contains("cancel")), "{out:?}");
+    assert!(w.frames(W).contains(&(Kind::Gone, 1)));
+}
