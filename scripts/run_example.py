@@ -206,11 +206,9 @@ def run(args: argparse.Namespace) -> None:
     shutil.rmtree(directory)
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", type=Path, default=ROOT / "proxy-configs/mongrel2/lurcher.conf")
-    parser.add_argument("--run-dir", type=Path, default=ROOT / "run")
+def example_options(about: str | None) -> argparse.ArgumentParser:
+    """The options of every script that runs an example; the first line of `about` says what it does."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument(
         "--lurcher", default=str(ROOT / ".venv/bin/lurcher"), help="the command to start"
     )
@@ -220,6 +218,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "lurcher_options", nargs="*", metavar="-- OPTIONS", help="more options for lurcher"
     )
+    return parser
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = example_options(__doc__)
+    parser.add_argument("--config", type=Path, default=ROOT / "proxy-configs/mongrel2/lurcher.conf")
+    parser.add_argument("--run-dir", type=Path, default=ROOT / "run")
     return parser.parse_args()
 
 

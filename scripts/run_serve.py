@@ -12,12 +12,10 @@ import re
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 from mongrel2 import port_is_free
-from run_example import FailureError, Signals, first_answer, say, stop_lurcher
+from run_example import FailureError, Signals, example_options, first_answer, say, stop_lurcher
 
-ROOT = Path(__file__).resolve().parent.parent
 PORT = 8000
 SERVING = re.compile(r"serving at (http://\S+)")
 
@@ -97,25 +95,10 @@ def serve(args: argparse.Namespace, signals: Signals) -> None:
         raise FailureError(f"lurcher ended with exit code {code}")
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--lurcher", default=str(ROOT / ".venv/bin/lurcher"), help="the command to start"
-    )
-    parser.add_argument("--wsgi-app", default="hello:application")
-    parser.add_argument("--app-path", type=Path, default=ROOT / "examples")
-    parser.add_argument("--once", action="store_true", help="end after the first answer")
-    parser.add_argument(
-        "lurcher_options", nargs="*", metavar="-- OPTIONS", help="more options for lurcher"
-    )
-    return parser.parse_args()
-
-
 def main() -> int:
     """Exit code 0 when it ran and was stopped as asked, 1 when anything failed."""
     try:
-        serve(arguments(), Signals())
+        serve(example_options(__doc__).parse_args(), Signals())
     except FailureError as failure:
         print(f"run-serve: {failure}", file=sys.stderr)
         return 1

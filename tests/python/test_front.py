@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from support.handler import Message
 from support.load import Load
-from support.own import Handler, Message, echo, wait_for_messages
+from support.own import OwnHandler, echo, wait_for_messages
 from support.process import COMMAND
 from support.rawhttp import Client, ClosedError, request
 from support.stage import Stage
@@ -39,14 +40,14 @@ def test_a_request_reaches_a_handler_and_its_response_the_client(
     stage: Stage, protocol: str
 ) -> None:
     front = stage.own_front("--protocol", protocol)
-    with Handler(front, echo) as handler, Client(front.port) as client:
+    with OwnHandler(front, echo) as handler, Client(front.port) as client:
         response = client.ask("POST", "/a%20b?c=d", [("X-A", "1"), ("x-a", "2")], b"body")
         assert (response.status, response.body) == (200, b"/a%20b body")
         assert client.get("/second").body == b"/second "
         first, second = handler.messages
-        assert handler.topic == b"\x01" + first.ident
+        assert handler.topics == [first.ident]
         assert first.conn == second.conn
-        kept = dict(first.headers)
+        kept = dict(first.keys)
         assert kept.pop("DOWNLOAD_CREDITS") == "1048576"
         assert kept == {
             "PATH": "/a%20b",
@@ -64,7 +65,7 @@ def test_a_request_reaches_a_handler_and_its_response_the_client(
         }
         client.close()
         gone = wait_for_messages(handler, 3)[2]
-        assert gone.is_disconnect
+        assert gone.event == "disconnect"
         assert gone.conn == first.conn
 
 
@@ -130,41 +131,41 @@ def test_without_a_handler_a_client_is_told_and_does_not_hang(stage: Stage) -> N
         assert (response.status, response.header("Retry-After")) == (503, "1")
         assert 0.25 < time.monotonic() - began < 5
         # Both connections live on: no handler has heard of them.
-        with Handler(front, echo):
+        with OwnHandler(front, echo):
             assert first.get("/3").body == b"/3 "
             assert second.get("/4").body == b"/4 "
 
 
 def test_pipelined_requests_are_passed_on_one_at_a_time(stage: Stage) -> None:
     front = stage.own_front()
-    with Handler(front) as handler, Client(front.port) as client:
+    with OwnHandler(front) as handler, Client(front.port) as client:
         client.send(request("GET", "/1") + request("GET", "/2") + request("GET", "/3"))
-        for path in (b"/1", b"/2", b"/3"):
-            message = handler.receive()
+        for path in ("/1", "/2", "/3"):
+            message = handler.next()
             assert message.path == path
-            assert not handler.puller.poll(50), "the next one came before the answer"
-            handler.ok(message, path)
-            assert client.response("GET").body == path
+            assert handler.poll(0.05) is None, "the next one came before the answer"
+            handler.ok(message, path.encode())
+            assert client.response("GET").body == path.encode()
 
 
 def test_a_broken_response_is_a_502_and_never_part_of_the_next(stage: Stage) -> None:
     front = stage.own_front()
 
-    def answer(handler: Handler, message: Message) -> None:
-        if message.path == b"/broken":
-            handler.send(message, b"HTTP/1.1 200 OK\nX: y\n\nhello")
-        elif message.path == b"/excess":
-            handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 ")
-        elif message.path == b"/short":
-            handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
+    def answer(handler: OwnHandler, message: Message) -> None:
+        if message.path == "/broken":
+            handler.reply(message, b"HTTP/1.1 200 OK\nX: y\n\nhello")
+        elif message.path == "/excess":
+            handler.reply(message, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 ")
+        elif message.path == "/short":
+            handler.reply(message, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
             time.sleep(0.1)
-            handler.send(message, b"")
-        elif message.path == b"/nothing":
-            handler.send(message, b"")
+            handler.reply(message, b"")
+        elif message.path == "/nothing":
+            handler.reply(message, b"")
         else:
             echo(handler, message)
 
-    with Handler(front, answer):
+    with OwnHandler(front, answer):
         for target in ("/broken", "/nothing"):
             with Client(front.port) as client:
                 response = client.get(target)
@@ -180,7 +181,7 @@ def test_a_broken_response_is_a_502_and_never_part_of_the_next(stage: Stage) -> 
 
 def test_half_closed_and_old_clients_get_their_response(stage: Stage) -> None:
     front = stage.own_front()
-    with Handler(front, echo):
+    with OwnHandler(front, echo):
         with Client(front.port) as client:
             client.send_request("GET", "/half")
             client.socket.shutdown(socket.SHUT_WR)
@@ -197,13 +198,13 @@ def test_half_closed_and_old_clients_get_their_response(stage: Stage) -> None:
 
 def test_bodies_in_chunks_and_with_leave_arrive_whole(stage: Stage) -> None:
     front = stage.own_front()
-    with Handler(front, echo) as handler, Client(front.port) as client:
+    with OwnHandler(front, echo) as handler, Client(front.port) as client:
         head = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
         client.send(head + b"Expect: 100-continue\r\n\r\n")
         assert client.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
         client.send(b"5\r\nhello\r\n1\r\n!\r\n0\r\nX: trailer\r\n\r\n")
         assert client.response("POST").body == b"/c hello!"
-        headers = handler.messages[0].headers
+        headers = handler.messages[0].keys
         assert headers["content-length"] == "6"
         assert "transfer-encoding" not in headers
 
@@ -220,9 +221,9 @@ def test_forged_fields_reach_no_handler(stage: Stage) -> None:
         ("REMOTE-ADDR", "6.6.6.6"),
         ("X-Latin", "caf\xe9"),
     ]
-    with Handler(front, echo) as handler, Client(front.port) as client:
+    with OwnHandler(front, echo) as handler, Client(front.port) as client:
         client.get("/", forged)
-        headers = handler.messages[0].headers
+        headers = handler.messages[0].keys
         assert headers["x-forwarded-for"] == headers["REMOTE_ADDR"] == "127.0.0.1"
         assert headers["x-latin"] == "caf\xe9"
         names = {name for name in headers if name.islower()}
@@ -237,17 +238,17 @@ def test_a_large_body_goes_into_a_file_that_its_handler_removes(
     words = ["--upload", "files", "--upload-dir", str(uploads), "--inline-limit", "1K"]
     front = stage.own_front(*words, "--max-body", "1M")
     body = os.urandom(300_000)
-    with Handler(front) as handler, Client(front.port) as client:
+    with OwnHandler(front) as handler, Client(front.port) as client:
         for chunked in (False, True):
             if chunked:
                 head = b"POST /u HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
                 client.send(head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
             else:
                 client.send_request("POST", "/u", body=body)
-            start, done = handler.receive(), handler.receive()
-            assert "x-mongrel2-upload-done" not in start.headers
-            name = start.headers["x-mongrel2-upload-start"]
-            assert done.headers["x-mongrel2-upload-done"] == name
+            start, done = handler.next(), handler.next()
+            assert "x-mongrel2-upload-done" not in start.keys
+            name = str(start.keys["x-mongrel2-upload-start"])
+            assert done.keys["x-mongrel2-upload-done"] == name
             path = Path(name)
             assert path.parent == uploads
             assert path.read_bytes() == body
@@ -257,9 +258,9 @@ def test_a_large_body_goes_into_a_file_that_its_handler_removes(
         # Whoever goes away half-way leaves nothing.
         with Client(front.port) as other:
             other.send(b"POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + b"x" * 2000)
-            assert handler.receive().headers["x-mongrel2-upload-start"]
+            assert handler.next().keys["x-mongrel2-upload-start"]
             assert len(list(uploads.iterdir())) == 1
-        assert handler.receive().is_disconnect
+        assert handler.next().event == "disconnect"
         wait_for("the file to be removed", lambda: not list(uploads.iterdir()))
         assert status_of(front.port, request("POST", "/u", [("Content-Length", "1048577")])) == 413
 
@@ -267,19 +268,19 @@ def test_a_large_body_goes_into_a_file_that_its_handler_removes(
 def test_a_large_body_comes_in_parts_as_the_handler_asks(stage: Stage) -> None:
     front = stage.own_front("--upload", "stream", "--inline-limit", "1K")
     body = os.urandom(200_000)
-    with Handler(front) as handler, Client(front.port) as client:
+    with OwnHandler(front) as handler, Client(front.port) as client:
         client.send_request("POST", "/u", body=body)
-        first = handler.receive()
-        assert first.headers["UPLOAD_STREAM"] == "0"
+        first = handler.next()
+        assert first.keys["UPLOAD_STREAM"] == "0"
         assert len(first.body) <= 1024
-        assert not handler.puller.poll(50), "a part came before it was asked for"
+        assert handler.poll(0.05) is None, "a part came before it was asked for"
         got = first.body
         while True:
-            handler.send(first, b"28:3:ctl,18:7:credits,5:30000#}]", extended=True)
-            part = handler.receive()
-            assert part.headers["UPLOAD_STREAM"] == str(len(got))
+            handler.control(first, b"28:3:ctl,18:7:credits,5:30000#}]")
+            part = handler.next()
+            assert part.keys["UPLOAD_STREAM"] == str(len(got))
             got += part.body
-            if part.headers.get("UPLOAD_STREAM_DONE") == "1":
+            if part.keys.get("UPLOAD_STREAM_DONE") == "1":
                 break
         assert got == body
         handler.ok(first, b"ok")
@@ -302,32 +303,32 @@ def test_an_instance_takes_a_large_body_as_a_stream(stage: Stage) -> None:
 
 def test_credits_come_as_a_client_reads_and_a_flood_cuts_it_off(stage: Stage) -> None:
     front = stage.own_front("--client-window", "100K", "--reply-limit", "2M")
-    with Handler(front) as handler, Client(front.port, receive_buffer=4096) as client:
+    with OwnHandler(front) as handler, Client(front.port, receive_buffer=4096) as client:
         client.send_request("GET", "/")
-        message = handler.receive()
-        assert message.headers["DOWNLOAD_CREDITS"] == "102400"
-        handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        message = handler.next()
+        assert message.keys["DOWNLOAD_CREDITS"] == "102400"
+        handler.reply(message, b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
         sent, free, asked = 0, 102_400, 0
         received = b""
         while sent < 1_000_000:
             while free >= 20_000 and sent < 1_000_000:
-                handler.send(message, b"x" * 20_000)
+                handler.reply(message, b"x" * 20_000)
                 sent, free = sent + 20_000, free - 20_000
             while len(received) < sent - 50_000:
                 received += client.socket.recv(65_536)
             if sent < 1_000_000:
-                event = handler.receive()
-                free += int(event.headers["DOWNLOAD_CREDITS"])
+                event = handler.next()
+                free += int(str(event.keys["DOWNLOAD_CREDITS"]))
                 asked += 1
         assert 5 < asked < 60
-    with Handler(front) as handler, Client(front.port, receive_buffer=4096) as client:
+    with OwnHandler(front) as handler, Client(front.port, receive_buffer=4096) as client:
         client.send_request("GET", "/")
-        message = handler.receive()
-        while message.path == b"@*":
-            message = handler.receive()
-        handler.send(message, b"HTTP/1.1 200 OK\r\nContent-Length: 99000000\r\n\r\n")
+        message = handler.next()
+        while message.path == "@*":
+            message = handler.next()
+        handler.reply(message, b"HTTP/1.1 200 OK\r\nContent-Length: 99000000\r\n\r\n")
         for _ in range(20):
-            handler.send(message, b"x" * 500_000)
+            handler.reply(message, b"x" * 500_000)
         # Only then it reads: on a slow machine it could else keep up with the flood.
         front.process.wait_for_err("beyond --reply-limit")
         with pytest.raises(ClosedError):
@@ -355,14 +356,14 @@ def test_a_dead_handler_costs_what_it_had_and_at_once(stage: Stage) -> None:
 
 def test_what_may_be_repeated_is_repeated_once(stage: Stage) -> None:
     front = stage.own_front("--retry", "idempotent")
-    first = Handler(front)
+    first = OwnHandler(front)
     with Client(front.port) as get, Client(front.port) as post:
         get.send_request("GET", "/get")
         post.send_request("POST", "/post", body=b"x")
-        assert {first.receive().path, first.receive().path} == {b"/get", b"/post"}
+        assert {first.next().path, first.next().path} == {"/get", "/post"}
         first.close()
         assert post.response("POST").status == 502
-        with Handler(front, echo):
+        with OwnHandler(front, echo):
             assert get.response("GET").body == b"/get "
 
 
@@ -385,12 +386,12 @@ def test_an_instance_that_leaves_loses_nothing(stage: Stage) -> None:
 
 def test_it_stops_when_all_is_answered(stage: Stage) -> None:
     front = stage.own_front()
-    with Handler(front) as handler, Client(front.port) as busy, Client(front.port) as idle:
+    with OwnHandler(front) as handler, Client(front.port) as busy, Client(front.port) as idle:
         idle.send_request("GET", "/1")
-        handler.ok(handler.receive(), b"1")
+        handler.ok(handler.next(), b"1")
         assert idle.response("GET").status == 200
         busy.send_request("GET", "/2")
-        message = handler.receive()
+        message = handler.next()
         front.process.send_signal(signal.SIGTERM)
         idle.assert_closed()
         with pytest.raises(ConnectionRefusedError):
@@ -403,7 +404,7 @@ def test_it_stops_when_all_is_answered(stage: Stage) -> None:
 
 def test_slow_heads_and_idle_connections_end_in_time(stage: Stage) -> None:
     front = stage.own_front("--head-timeout", "300ms", "--idle-timeout", "300ms")
-    with Handler(front, echo):
+    with OwnHandler(front, echo):
         with Client(front.port) as slow:
             slow.send(b"GET / HTTP/1.1\r\nHo")
             assert slow.response("GET").status == 408
@@ -414,21 +415,21 @@ def test_slow_heads_and_idle_connections_end_in_time(stage: Stage) -> None:
 
 def test_late_answers_are_504_and_reach_nobody(stage: Stage) -> None:
     front = stage.own_front("--response-timeout", "300ms")
-    with Handler(front) as handler, Client(front.port) as client:
+    with OwnHandler(front) as handler, Client(front.port) as client:
         client.send_request("GET", "/")
-        message = handler.receive()
+        message = handler.next()
         assert client.response("GET").status == 504
         client.assert_closed()
-        assert handler.receive().is_disconnect
+        assert handler.next().event == "disconnect"
         handler.ok(message, b"late")
-        assert handler.receive().is_disconnect
+        assert handler.next().event == "disconnect"
 
 
 def test_unix_sockets_and_the_access_log(stage: Stage, tmp_path: Path) -> None:
     path = tmp_path / "http"
     log = tmp_path / "access.log"
     front = stage.own_front("--bind", f"unix:{path}", "--access-log", str(log))
-    with Handler(front, echo), socket.socket(socket.AF_UNIX) as client:
+    with OwnHandler(front, echo), socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
         client.connect(str(path))
         client.sendall(b"GET /x HTTP/1.0\r\nUser-Agent: me\r\n\r\n")
@@ -446,10 +447,10 @@ def test_sockets_of_systemd_and_of_ipv6(stage: Stage, tmp_path: Path) -> None:
     front = stage.own_front("--bind", "[::1]:0")
     said = front.process.wait_for_err("listening at [::1]:")
     port = int(re.findall(r"listening at \[::1\]:(\d+)", said)[0])
-    with Handler(front, echo) as handler:
+    with OwnHandler(front, echo) as handler:
         with Client(port, host="::1", family=socket.AF_INET6) as client:
             assert client.get("/six").body == b"/six "
-        assert handler.messages[0].headers["REMOTE_ADDR"] == "::1"
+        assert handler.messages[0].keys["REMOTE_ADDR"] == "::1"
     with socket.socket() as handed:
         handed.bind(("127.0.0.1", 0))
         handed.listen()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from types import TracebackType
 
 import zmq
 from mongrel2 import free_ports
 from support import wire
+from support.closing import Closing
 from support.waiting import wait_for
 
 
-class FakeFrontEnd:
+class FakeFrontEnd(Closing):
     """PUSH and SUB, both bound, with one identity. Reads replies only when asked to."""
 
     def __init__(
@@ -42,17 +42,6 @@ class FakeFrontEnd:
         self.sub.setsockopt(zmq.LINGER, 0)
         self.sub.setsockopt_string(zmq.SUBSCRIBE, self.ident)
         self.sub.bind(self.recv_spec)
-
-    def __enter__(self) -> FakeFrontEnd:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self.push.close()

@@ -7,10 +7,10 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any
 
 import zmq
+from support.closing import Closing
 
 Value = str | list[str]
 Socket = zmq.Socket[bytes]
@@ -96,13 +96,15 @@ def parse(data: bytes, strict: bool = False) -> Message:
     return Message(ident.decode(), int(conn), path.decode("latin-1"), keys, body)
 
 
-class Handler:
+class Handler(Closing):
     """Connects to the two endpoints of one or several links."""
 
     def __init__(self, links: Sequence[tuple[str, str]], strict: bool = False) -> None:
         """`strict`: the front end promises legal JSON."""
         self.strict = strict
         self.context = zmq.Context()
+        # What the front ends want to hear: their idents.
+        self.topics: list[str] = []
         self.links = [self._connect(*link) for link in links]
         self.poller = zmq.Poller()
         for pull, _ in self.links:
@@ -114,20 +116,11 @@ class Handler:
             socket.setsockopt(zmq.LINGER, 0)
         pub.connect(recv_spec)
         assert pub.poll(10_000, zmq.POLLIN), "the front end does not subscribe"
-        assert pub.recv().startswith(b"\x01")
+        topic = pub.recv()
+        assert topic.startswith(b"\x01")
+        self.topics.append(topic[1:].decode())
         pull.connect(send_spec)
         return pull, pub
-
-    def __enter__(self) -> Handler:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         for link in self.links:

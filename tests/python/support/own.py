@@ -1,16 +1,13 @@
-"""Lurcher's own front end for a test, and handlers of other people's for it: plain pyzmq sockets."""
+"""Lurcher's own front end for a test, and a handler of it as other people make them: plain pyzmq sockets."""
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import zmq
+from support.handler import Handler, Message
 from support.process import Lurcher
 from support.waiting import wait_for
 
@@ -41,70 +38,13 @@ class OwnFront:
         self.process.wait_for_err_count("a handler has come", count)
 
 
-@dataclass
-class Message:
-    """A message of the front end."""
-
-    ident: bytes
-    conn: int
-    path: bytes
-    headers: dict[str, Any]
-    body: bytes
-
-    @property
-    def is_disconnect(self) -> bool:
-        return self.path == b"@*" and json.loads(self.body) == {"type": "disconnect"}
-
-
-def text_of(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """The first netstring: its text, its tag, and what follows."""
-    digits, _, rest = data.partition(b":")
-    length = int(digits)
-    return rest[:length], rest[length : length + 1], rest[length + 1 :]
-
-
-def tnetstring_pairs(block: bytes) -> dict[str, Any]:
-    pairs: dict[str, Any] = {}
-    while block:
-        key, _, block = text_of(block)
-        value, tag, block = text_of(block)
-        if tag == b"]":
-            items = []
-            while value:
-                item, _, value = text_of(value)
-                items.append(item.decode("latin-1"))
-            pairs[key.decode("latin-1")] = items
-        else:
-            pairs[key.decode("latin-1")] = value.decode("latin-1")
-    return pairs
-
-
-def parse(data: bytes) -> Message:
-    ident, conn, path, rest = data.split(b" ", 3)
-    block, tag, rest = text_of(rest)
-    body, comma, end = text_of(rest)
-    assert comma == b","
-    assert end == b""
-    headers = json.loads(block) if tag == b"," else tnetstring_pairs(block)
-    return Message(ident, int(conn), path, headers, body)
-
-
-class Handler:
-    """A PULL and a PUB, connected as any handler's of Mongrel2. With `answer` it serves in a thread of its own."""
+class OwnHandler(Handler):
+    """A handler of it. With `answer` it serves in a thread of its own. It remembers what it has received."""
 
     def __init__(
-        self, front: OwnFront, answer: Callable[[Handler, Message], None] | None = None
+        self, front: OwnFront, answer: Callable[[OwnHandler, Message], None] | None = None
     ) -> None:
-        self.context = zmq.Context()
-        self.publisher = self.context.socket(zmq.XPUB)
-        self.publisher.setsockopt(zmq.LINGER, 2000)
-        self.publisher.connect(front.recv_spec)
-        assert self.publisher.poll(10_000), "nobody has subscribed"
-        self.topic = self.publisher.recv()
-        assert self.topic[:1] == b"\x01"
-        self.puller = self.context.socket(zmq.PULL)
-        self.puller.setsockopt(zmq.LINGER, 0)
-        self.puller.connect(front.send_spec)
+        super().__init__([(front.send_spec, front.recv_spec)], strict=True)
         self.messages: list[Message] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -112,46 +52,35 @@ class Handler:
             self._thread = threading.Thread(target=self._serve, args=(answer,), daemon=True)
             self._thread.start()
 
-    def _serve(self, answer: Callable[[Handler, Message], None]) -> None:
+    def _serve(self, answer: Callable[[OwnHandler, Message], None]) -> None:
         while not self._stop.is_set():
-            if self.puller.poll(20):
-                answer(self, self.receive())
+            message = self.poll(0.02)
+            if message is not None:
+                answer(self, message)
 
-    def receive(self, seconds: float = 10.0) -> Message:
-        assert self.puller.poll(int(seconds * 1000)), "no message"
-        message = parse(self.puller.recv())
-        self.messages.append(message)
+    def poll(self, seconds: float = 0.0) -> Message | None:
+        message = super().poll(seconds)
+        if message is not None:
+            self.messages.append(message)
         return message
 
-    def send(self, message: Message, payload: bytes, extended: bool = False) -> None:
-        targets = (b"X " if extended else b"") + b"%d" % message.conn
-        self.publisher.send(b"%s %d:%s, %s" % (message.ident, len(targets), targets, payload))
-
     def ok(self, message: Message, body: bytes) -> None:
-        self.send(message, OK % (len(body), body))
+        self.reply(message, OK % (len(body), body))
 
     def close(self) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self.puller.close()
-        self.publisher.close()
-        self.context.term()
-
-    def __enter__(self) -> Handler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().close()
 
 
-def echo(handler: Handler, message: Message) -> None:
+def echo(handler: OwnHandler, message: Message) -> None:
     """Answers with the path and the body."""
-    if message.path != b"@*":
-        handler.ok(message, message.path + b" " + message.body)
+    if message.path != "@*":
+        handler.ok(message, message.path.encode("latin-1") + b" " + message.body)
 
 
-def wait_for_messages(handler: Handler, count: int) -> list[Message]:
+def wait_for_messages(handler: OwnHandler, count: int) -> list[Message]:
     return wait_for(
         f"{count} messages",
         lambda: handler.messages if len(handler.messages) >= count else [],

@@ -13,8 +13,9 @@ import struct
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
+
+from support.closing import Closing
 
 STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-5][0-9][0-9]) ([\t\x20-\x7e\x80-\xff]*)")
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*")
@@ -70,7 +71,7 @@ def request(
     return head.encode("latin-1") + (body or b"")
 
 
-class Client:
+class Client(Closing):
     """One TCP connection."""
 
     def __init__(
@@ -95,17 +96,6 @@ class Client:
             raise
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self.socket.close()
