@@ -198,7 +198,7 @@ def test_a_dead_worker_cuts_its_downloads_and_harms_no_others(stage: Stage) -> N
     front = stage.mongrel2(settings=FLOW)
     lurcher = stage.lurcher(*front.options, "--workers", "2", "--response-spool", "1M", app=APP)
     pids = lurcher.wait_for_workers(2)
-    wait_for("both ready", lambda: lurcher.err().count(" is ready after ") == 2)
+    lurcher.wait_for_ready(2)
     size = 30 * MEGABYTE
     clients = [slow_client(front, f"/generated?size={size}&length=1") for _ in range(6)]
     os.kill(pids[0], signal.SIGKILL)

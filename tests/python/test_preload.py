@@ -29,17 +29,8 @@ def started(stage: Stage, site: Site, *options: str, workers: int = 2) -> tuple[
     front = stage.mongrel2()
     words = [*front.options, *site.options, "--workers", str(workers), "--preload", *options]
     lurcher = stage.lurcher(*words, app=None, env=site.env)
-    wait_for_ready(lurcher, workers)
+    lurcher.wait_for_ready(workers)
     return front.port, lurcher
-
-
-def wait_for_ready(lurcher: Lurcher, count: int) -> None:
-    wait_for(
-        f"{count} to be ready",
-        lambda: lurcher.err().count("is ready after") >= count or not lurcher.is_alive(),
-        20,
-    )
-    assert lurcher.is_alive(), lurcher.err()
 
 
 def wait_for_reloads(lurcher: Lurcher, times: int) -> None:
@@ -74,7 +65,7 @@ def test_the_application_is_loaded_once(stage: Stage, site: Site) -> None:
     # One that dies is forked anew.
     victim = min(workers)[0]
     os.kill(victim, signal.SIGKILL)
-    wait_for_ready(lurcher, 4)
+    lurcher.wait_for_ready(4)
     assert "killed by signal 9" in lurcher.err()
     wait_for("the victim to be gone", lambda: victim not in lurcher.processes())
     assert loaders(stage) == [template]
@@ -134,7 +125,7 @@ def test_a_template_that_dies_costs_nothing(stage: Stage, site: Site) -> None:
     assert loaders(stage) == [template]
     # Whoever needs one next gets a new one.
     os.kill(min(answering(port, 2))[0], signal.SIGKILL)
-    wait_for_ready(lurcher, 3)
+    lurcher.wait_for_ready(3)
     assert len(loaders(stage)) == 2
 
 
@@ -147,7 +138,7 @@ def test_nothing_is_left_of_a_killed_instance_and_another_one_serves(
     lurcher.wait_exit()
     lurcher.assert_no_orphans(2)
     again = stage.lurcher(*stage.fronts[0].options, *site.options, app=None, env=site.env)
-    wait_for_ready(again, 1)
+    again.wait_for_ready(1)
     assert version(port) == 1
 
 
@@ -170,7 +161,7 @@ def test_workers_call_when_they_begin_and_end(stage: Stage, site: Site, preload:
     ]
     words = [*front.options, *site.options, *hooks, "--workers", "2"]
     lurcher = stage.lurcher(*words, *(["--preload"] if preload else []), app=None, env=site.env)
-    wait_for_ready(lurcher, 2)
+    lurcher.wait_for_ready(2)
     pids = {str(pid) for pid, _ in answering(front.port, 2)}
     assert sorted(stage.record()) == sorted(f"begin {pid}" for pid in pids)
     assert lurcher.stop() == 0
@@ -193,7 +184,7 @@ def test_what_fails_at_the_end_is_logged(stage: Stage, site: Site) -> None:
     front = stage.mongrel2()
     words = [*front.options, *site.options, "--on-worker-stop", "site_under_test:fail"]
     lurcher = stage.lurcher(*words, app=None, env=site.env)
-    wait_for_ready(lurcher, 1)
+    lurcher.wait_for_ready(1)
     assert lurcher.stop() == 0
     assert "site_under_test:fail failed" in lurcher.err()
     assert "RuntimeError: no pool" in lurcher.err()

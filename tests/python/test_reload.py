@@ -30,16 +30,18 @@ def wait_for_count(lurcher: Lurcher, says: str, times: int) -> None:
     wait_for(says, lambda: lurcher.err().count(says) == times, 20)
 
 
-def started(stage: Stage, site: Site, *options: str) -> tuple[int, Lurcher]:
-    """A port, and Lurcher with the site behind it."""
+def started(stage: Stage, site: Site, *options: str, workers: int = 1) -> tuple[int, Lurcher]:
+    """A port, and Lurcher with the site behind it. All workers have loaded it: it may be changed."""
     front = stage.mongrel2()
-    lurcher = stage.lurcher(*front.options, *site.options, *options, app=None, env=site.env)
+    words = [*front.options, *site.options, "--workers", str(workers), *options]
+    lurcher = stage.lurcher(*words, app=None, env=site.env)
+    lurcher.wait_for_ready(workers)
     assert version(front.port) == 1
     return front.port, lurcher
 
 
 def test_reloads_under_load_fail_no_request(stage: Stage, site: Site) -> None:
-    port, lurcher = started(stage, site, "--workers", "2")
+    port, lurcher = started(stage, site, workers=2)
     first = set(lurcher.wait_for_workers(2))
     load = Load(port, 16, lambda n: f"/number/{n}?ms={n % 4}").start()
     for number in (2, 3, 4):
@@ -54,7 +56,7 @@ def test_reloads_under_load_fail_no_request(stage: Stage, site: Site) -> None:
 
 
 def test_code_that_does_not_load_changes_nothing(stage: Stage, site: Site) -> None:
-    port, lurcher = started(stage, site, "--workers", "2")
+    port, lurcher = started(stage, site, workers=2)
     workers = set(lurcher.wait_for_workers(2))
     load = Load(port, 8).start()
     site.write(2, extra="this is no Python")
@@ -194,7 +196,7 @@ def test_workers_are_recycled_without_a_failed_request(
     stage: Stage, site: Site, options: list[str], says: str
 ) -> None:
     """Every worker is always due, and yet they go one after the other."""
-    port, lurcher = started(stage, site, "--workers", "2", *options)
+    port, lurcher = started(stage, site, *options, workers=2)
     load = Load(port, 16).start()
     most = 0
 

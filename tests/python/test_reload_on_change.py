@@ -35,6 +35,7 @@ def wait_for_version(port: int, number: int) -> None:
 
 def test_what_is_saved_is_served_and_no_request_fails(stage: Stage, site: Site) -> None:
     port, lurcher = started(stage, site, "--workers", "2")
+    lurcher.wait_for_ready(2)
     assert version(port) == 1
     load = Load(port, 8).start()
     # Saved by renaming a new file, as many editors do.
@@ -58,8 +59,9 @@ def test_what_is_saved_is_served_and_no_request_fails(stage: Stage, site: Site) 
     (helpers / "words.py").write_text("SAID = b'4'\n")
     site.file.write_text(code)
     wait_for_version(port, 4)
-    # In a directory that is new.
-    (helpers / "words.py").write_text("SAID = b'5'\n")
+    # In a directory that is new; renamed, as the other worker may still load what was saved before.
+    (helpers / "words.new").write_text("SAID = b'5'\n")
+    (helpers / "words.new").replace(helpers / "words.py")
     wait_for_version(port, 5)
     load.wait_for_more(20)
     load.stop()

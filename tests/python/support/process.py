@@ -103,6 +103,16 @@ class Lurcher:
 
         return wait_for(f"{count} worker processes", look, seconds)
 
+    def wait_for_ready(self, count: int) -> None:
+        """Until so many workers have loaded the application since the start. A worker that is there may still load."""
+        ready = " is ready after "
+        wait_for(
+            f"{count} to be ready",
+            lambda: self.err().count(ready) >= count or not self.is_alive(),
+            20,
+        )
+        assert self.is_alive(), self.err()
+
     def wait_for_err(self, words: str, seconds: float = 10.0) -> str:
         def look() -> str:
             said = self.err()
