@@ -263,6 +263,7 @@ impl Conn {
             target,
             pattern: shared.path(*route),
             remote_addr: &self.remote,
+            scheme: forwarded.scheme(),
             replaced: &fields,
             left_out: &out_of_it,
             keys,
