@@ -14,7 +14,6 @@
 mod core;
 mod fellows;
 mod forwarded;
-mod hash;
 mod http1;
 mod message;
 mod net;

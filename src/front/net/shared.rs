@@ -20,12 +20,12 @@ use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::Fellows;
 use crate::front::fellows::SubId;
-use crate::front::hash::Quick;
 use crate::front::message;
 use crate::front::message::Address;
 use crate::front::message::Form;
 use crate::proto::ConnId;
 use crate::proto::Reply;
+use crate::proto::hash::Quick;
 use crate::proto::tnetstring::Item;
 use crate::telemetry::Limited;
 
