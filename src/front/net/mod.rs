@@ -12,6 +12,8 @@ mod respond;
 mod run;
 mod shared;
 mod stream;
+mod told;
+mod turns;
 mod upload;
 
 pub use run::run;
