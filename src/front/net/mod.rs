@@ -2,10 +2,12 @@
 
 mod client;
 mod conn;
+mod control;
 mod head;
 mod listen;
 mod parent;
 mod peer;
+mod publisher;
 mod record;
 mod request;
 mod respond;
@@ -13,6 +15,7 @@ mod run;
 mod shared;
 mod stream;
 mod upload;
+mod wire;
 
 pub use run::run;
 pub(in crate::front) use stream::From;
