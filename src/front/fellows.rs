@@ -27,6 +27,13 @@ pub(crate) enum Source {
     Process(i32),
 }
 
+impl Source {
+    /// Whether two connections from there are one handler's for certain.
+    fn is_exact(&self) -> bool {
+        matches!(self, Source::Process(pid) if *pid != 0)
+    }
+}
+
 #[derive(Debug)]
 struct Puller {
     route: RouteId,
@@ -85,8 +92,8 @@ impl Fellows {
             .iter()
             .filter(|(_, publisher)| publisher.subscribed && publisher.route == puller.route);
         here.any(|(sub, publisher)| {
-            let exact = matches!(puller.source, Source::Process(pid) if pid != 0);
-            late || publisher.source == puller.source && (exact || !self.is_taken(*sub))
+            let same = publisher.source == puller.source;
+            late || same && (puller.source.is_exact() || !self.is_taken(*sub))
         })
     }
 
@@ -153,7 +160,8 @@ impl Fellows {
         puller.is_some_and(|puller| self.fellows_of(puller).next().is_none())
     }
 
-    /// Who may publish for a puller: who has done so, else all from the same place that publish for nobody else.
+    /// Who may publish for a puller: who has done so, else all of the same process, or all from the same host that publish
+    /// for nobody else.
     fn fellows_of<'a>(&'a self, puller: &'a Puller) -> impl Iterator<Item = &'a Publisher> {
         let taken = |sub: &SubId| self.pullers.values().any(|other| other.publisher == Some(*sub));
         self.publishers.iter().filter_map(move |(sub, publisher)| {
@@ -162,7 +170,7 @@ impl Fellows {
                 None => {
                     publisher.route == puller.route
                         && publisher.source == puller.source
-                        && !taken(sub)
+                        && (puller.source.is_exact() || !taken(sub))
                 }
             };
             fits.then_some(publisher)
