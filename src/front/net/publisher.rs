@@ -8,6 +8,7 @@ use std::task::Poll;
 use super::conn::is_would_block;
 use super::shared::Shared;
 use super::stream::Stream;
+use super::turns::Turns;
 use super::wire::Ended;
 use super::wire::Input;
 use super::wire::shake_hands;
@@ -21,9 +22,6 @@ use crate::front::zmtp::Role;
 
 /// Largest reply. Lurcher's own are below a megabyte; others send whole files.
 const REPLY_MAX: u64 = 256 * 1024 * 1024;
-
-/// Reads in a row before the others have their turn.
-const READS_MAX: usize = 4;
 
 /// Bytes that wait for a peer that only publishes. What it asks beyond them it does not want to know.
 const WAITING_MAX: usize = 64 * 1024;
@@ -50,7 +48,13 @@ pub(crate) async fn serve_publisher(shared: Rc<Shared>, route: RouteId, stream: 
         // Its answer shows that the subscription is there: what it publishes from then on is not lost.
         zmtp::put_ping(&mut publisher.out, 0);
     }
-    let Err(ended) = poll_fn(|cx| publisher.turn(cx)).await;
+    let mut turns = Turns::default();
+    let ended = loop {
+        match poll_fn(|cx| publisher.turn(cx)).await {
+            Ok(read) => turns.did(read).await,
+            Err(ended) => break ended,
+        }
+    };
     let dead = shared.fellows.borrow_mut().silent(sub);
     for peer in dead {
         let lost = shared.gone(peer);
@@ -78,8 +82,8 @@ struct Publisher<'a> {
 }
 
 impl Publisher<'_> {
-    /// Takes what there is of replies, and says what there is to say. Ready with the end of the connection.
-    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<std::convert::Infallible, Ended>> {
+    /// Takes replies, and says what there is to say. Gives the bytes that were read; an error is the end.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Ended>> {
         self.pulse.waits(cx.waker());
         if self.pulse.is_cut() {
             return Poll::Ready(Err(Ended::Mute));
@@ -87,25 +91,15 @@ impl Publisher<'_> {
         if self.pulse.take_due() && self.out.is_empty() {
             zmtp::put_ping(&mut self.out, self.shared.time_to_live());
         }
-        let read = self.read(cx)?;
-        let written = self.write(cx)?;
-        if read.is_ready() && written.is_ready() {
-            // There is more, but not now.
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-
-    /// Reads what is there. Pending when that is all for now.
-    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
-        let mut reads = 0;
-        while reads < READS_MAX {
+        // What it does not take now it takes later.
+        let _ = self.write(cx)?;
+        loop {
             match self.input.read(self.stream) {
                 Ok(0) => return Poll::Ready(Err(Ended::Eof)),
-                Ok(_) => {
-                    reads += 1;
+                Ok(read) => {
                     self.pulse.heard();
                     self.understand()?;
+                    return Poll::Ready(Ok(read));
                 }
                 Err(error) if is_would_block(&error) => {
                     std::task::ready!(self.stream.poll_read_ready(cx))?;
@@ -113,7 +107,6 @@ impl Publisher<'_> {
                 Err(error) => return Poll::Ready(Err(Ended::Io(error))),
             }
         }
-        Poll::Ready(Ok(()))
     }
 
     fn understand(&mut self) -> Result<(), Ended> {
