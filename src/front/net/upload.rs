@@ -185,9 +185,10 @@ impl Conn {
 
     /// Makes a file for a body, with what is there of it.
     fn spool(&self, directory: &std::path::Path, first: &[u8]) -> std::io::Result<Spool> {
-        // Nobody else's file can be met: the process and the connection's id are in its name, and it must be new.
-        let name =
-            format!("upload.{}.{}.{}", std::process::id(), self.client.id.get(), self.requests);
+        // Nobody else's file can be met: the process and the connection's id are in its name, and it must be new. At its end
+        // are six digits or more, as handlers expect it of Mongrel2's, which makes them by mkstemp.
+        let (process, conn) = (std::process::id(), self.client.id.get());
+        let name = format!("upload.{process}.{conn}.{:06}", self.requests);
         let path = directory.join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let text = path.display().to_string();
