@@ -4,6 +4,7 @@ mod client;
 mod conn;
 mod head;
 mod listen;
+mod live;
 mod parent;
 mod peer;
 mod record;
@@ -11,6 +12,7 @@ mod request;
 mod respond;
 mod run;
 mod shared;
+mod signals;
 mod stream;
 mod upload;
 

@@ -14,6 +14,7 @@ use super::client::Client;
 use super::client::Fate;
 use super::record::Record;
 use crate::config::Front;
+use crate::config::RouteSpec;
 use crate::front::core::Core;
 use crate::front::core::Limits;
 use crate::front::core::PeerId;
@@ -35,7 +36,9 @@ const ID_MAX: u32 = i32::MAX.cast_unsigned();
 /// The state of the front end.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Front,
+    /// What holds now; whoever looks takes a copy of the pointer.
+    config: RefCell<Rc<Front>>,
+    routes: Vec<RouteSpec>,
     /// Our name in every message.
     pub(crate) ident: String,
     pub(crate) form: Form,
@@ -50,6 +53,17 @@ pub(crate) struct Shared {
     noise: RefCell<Limited>,
     scratch: RefCell<Vec<u8>>,
     told: RefCell<Told>,
+}
+
+/// What bounds the core.
+fn limits(config: &Front) -> Limits {
+    let handlers = &config.handlers;
+    Limits {
+        peer_window: handlers.peer_window,
+        queue_limit: handlers.queue_limit,
+        queue_timeout: handlers.queue_timeout,
+        retry: handlers.retry,
+    }
 }
 
 /// The last connections whose handlers were told that they are gone.
@@ -87,17 +101,12 @@ impl Shared {
         record: Record,
         first_conn: u32,
     ) -> Shared {
-        let handlers = &config.handlers;
-        let limits = Limits {
-            peer_window: handlers.peer_window,
-            queue_limit: handlers.queue_limit,
-            queue_timeout: handlers.queue_timeout,
-            retry: handlers.retry,
-        };
-        let core = Core::new(limits, handlers.routes.len());
+        let routes = config.handlers.routes.clone();
+        let core = Core::new(limits(&config), routes.len());
         Shared {
             core: RefCell::new(core),
-            config,
+            config: RefCell::new(Rc::new(config)),
+            routes,
             ident,
             form,
             fellows: RefCell::default(),
@@ -111,6 +120,22 @@ impl Shared {
             scratch: RefCell::default(),
             told: RefCell::default(),
         }
+    }
+
+    /// The settings that hold now.
+    pub(crate) fn config(&self) -> Rc<Front> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// From now on these hold; requests that are under way go on with those that they began with.
+    pub(crate) fn set_config(&self, config: Rc<Front>) {
+        self.with_core(|core| core.set_limits(limits(&config)));
+        self.config.replace(config);
+    }
+
+    /// What handlers are found by.
+    pub(crate) fn routes(&self) -> &[RouteSpec] {
+        &self.routes
     }
 
     pub(crate) fn address(&self, conn: ConnId) -> Address<'_> {
@@ -142,6 +167,19 @@ impl Shared {
     pub(crate) fn tell_gone(&self, peer: PeerId, conn: ConnId) {
         self.tell(peer, conn, message::put_disconnect);
         self.told.borrow_mut().add(conn);
+    }
+
+    /// How things are, in a line.
+    pub(crate) fn status(&self) -> String {
+        let core = self.core.borrow();
+        let handlers: usize = (0..self.routes.len()).map(|route| core.peers(RouteId(route))).sum();
+        let state = if self.stopping() { "stopping" } else { "serving" };
+        format!(
+            "{state}: handlers: {handlers}, connections: {}, requests: {}, of these under way: {}",
+            self.connections(),
+            core.counters().requests,
+            core.under_way(),
+        )
     }
 
     /// Connections of clients.
@@ -267,11 +305,12 @@ impl Shared {
             self.complain(|| "a handler sent a control message that is none".to_owned());
             return;
         }
+        let limit = self.config.borrow().clients.reply_limit;
         for conn in reply.targets {
             let client = self.clients.borrow().get(&conn.0).cloned();
             match (client, ctl) {
                 (Some(client), None) => {
-                    if !client.deliver(reply.payload, self.config.clients.reply_limit) {
+                    if !client.deliver(reply.payload, limit) {
                         self.complain(|| {
                             format!(
                                 "connection {conn} is cut: its replies are beyond --reply-limit"
@@ -342,7 +381,7 @@ impl Ctl {
 impl Shared {
     /// The route of a path: the longest with which it begins.
     pub(crate) fn route(&self, path: &[u8]) -> Option<RouteId> {
-        let routes = self.config.handlers.routes.iter().enumerate();
+        let routes = self.routes.iter().enumerate();
         let fits = routes.filter(|(_, route)| path.starts_with(route.path.as_bytes()));
         fits.max_by_key(|(_, route)| route.path.len()).map(|(number, _)| RouteId(number))
     }
