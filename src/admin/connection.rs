@@ -14,12 +14,11 @@ use super::Answer;
 use super::Report;
 use super::Wish;
 use super::ask::Said;
-use super::http;
 use super::metrics;
+use crate::telemetry::metrics as http;
 
-/// The longest request on the control socket; the longest that means anything has some fifty bytes. Of HTTP, the longest
-/// head.
-const LONGEST: usize = 8192;
+/// The longest request, be it on the control socket, where the longest that means anything has some fifty bytes.
+const LONGEST: usize = http::LONGEST_HEAD;
 
 /// In which language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +146,7 @@ impl Client {
         let request = http::Request::parse(&head);
         self.head_only = request.head_only;
         Some(match request.page {
-            Ok(http::Page::Metrics) => Ok(Wish::Status {}),
+            Ok(()) => Ok(Wish::Status {}),
             Err(status) => Err(Said::Http(status)),
         })
     }

@@ -1,23 +1,18 @@
-//! How things stand, in Prometheus' text format (version 0.0.4).
+//! How things stand in an instance, as a page for a collector of metrics.
 //!
-//! Every number comes from one look at the instance, so there is no registry to keep and nothing to count twice; the
-//! format itself is a dozen lines. Names and labels are written here alone and told in `docs/metrics.md`.
-
-use std::fmt::Display;
-use std::fmt::Write;
-use std::time::Duration;
+//! Every number comes from one look at the instance, so there is no registry to keep and nothing to count twice. Names and
+//! labels are written here alone and told in `docs/metrics.md`.
 
 use super::Instance;
 use super::proc;
-use super::report::CLASSES;
 use crate::dispatch::Fate;
 use crate::dispatch::View;
-use crate::dispatch::histogram::BOUNDS;
-use crate::dispatch::histogram::Histogram;
+use crate::telemetry::metrics::CLASSES;
+use crate::telemetry::metrics::Page;
 
 /// The page.
 pub(super) fn text(instance: &Instance, view: &View) -> String {
-    let mut page = Page { text: String::with_capacity(16 * 1024), name: "" };
+    let mut page = Page::new();
     let counters = &view.core.counters;
     let core = &view.core;
     page.family("lurcher_build_info", "gauge", "Which lurcher this is; always 1.");
@@ -83,7 +78,7 @@ pub(super) fn text(instance: &Instance, view: &View) -> String {
     page.put(&[], view.lost_lines);
     put_links(&mut page, view);
     put_workers(&mut page, instance, view);
-    page.text
+    page.into_text()
 }
 
 type LinkNumber = fn(&crate::dispatch::LinkView) -> u64;
@@ -133,80 +128,4 @@ fn put_workers(page: &mut Page, instance: &Instance, view: &View) {
     page.family("lurcher_workers_resident_bytes", "gauge", "Resident memory of all workers.");
     let memory = instance.workers.values().filter_map(|process| proc::resident(process.pid));
     page.put(&[], memory.sum::<u64>());
-}
-
-/// The page, and the name of the family that is being written.
-struct Page {
-    text: String,
-    name: &'static str,
-}
-
-// Writing to a String cannot fail.
-impl Page {
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.name = name;
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    /// One value of the family. Label values are ours or addresses; what could end one is escaped all the same.
-    fn put(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.put_as("", labels, value);
-    }
-
-    fn put_as(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.text, "{}{suffix}", self.name);
-        for (at, (label, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.text, "{}{label}=\"{text}\"", if at == 0 { '{' } else { ',' });
-        }
-        let _ = writeln!(self.text, "{} {value}", if labels.is_empty() { "" } else { "}" });
-    }
-
-    fn histogram(&mut self, name: &'static str, help: &str, times: &Histogram) {
-        self.family(name, "histogram", help);
-        let mut sum = 0;
-        for (bound, number) in BOUNDS.iter().zip(times.steps) {
-            sum += number;
-            let bound = Duration::from_nanos(*bound).as_secs_f64().to_string();
-            self.put_as("_bucket", &[("le", &bound)], sum);
-        }
-        let all = times.count();
-        self.put_as("_bucket", &[("le", "+Inf")], all);
-        self.put_as("_sum", &[], Duration::from_nanos(times.sum_ns).as_secs_f64());
-        self.put_as("_count", &[], all);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Instant;
-
-    #[test]
-    fn a_histogram_is_cumulative_and_labels_are_quoted() {
-        let now = Instant::now();
-        let mut times = Histogram::new(now);
-        times.note(now, Duration::from_micros(200));
-        times.note(now, Duration::from_secs(100));
-        let mut page = Page { text: String::new(), name: "" };
-        page.histogram("x_seconds", "Help.", &times);
-        page.family("y", "gauge", "Help.");
-        page.put(&[("a", "b\"\\\n"), ("c", "d")], 1.5);
-        let lines: Vec<_> = page.text.lines().collect();
-        assert_eq!(
-            lines[..3],
-            [
-                "# HELP x_seconds Help.",
-                "# TYPE x_seconds histogram",
-                "x_seconds_bucket{le=\"0.00025\"} 1",
-            ]
-        );
-        let end = &lines[lines.len() - 7..];
-        assert_eq!(end[0], "x_seconds_bucket{le=\"60\"} 1");
-        assert_eq!(
-            end[1..4],
-            ["x_seconds_bucket{le=\"+Inf\"} 2", "x_seconds_sum 100.0002", "x_seconds_count 2"]
-        );
-        assert_eq!(end[6], r#"y{a="b\"\\\n",c="d"} 1.5"#);
-    }
 }

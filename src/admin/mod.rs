@@ -11,7 +11,6 @@ mod ask;
 mod client;
 mod command;
 mod connection;
-mod http;
 mod metrics;
 mod place;
 mod proc;

@@ -13,8 +13,9 @@ use crate::dispatch::Fate;
 use crate::dispatch::LinkView;
 use crate::dispatch::View;
 use crate::dispatch::WorkerView;
-use crate::dispatch::histogram::Histogram;
 use crate::telemetry::Escaped;
+use crate::telemetry::metrics::CLASSES;
+use crate::telemetry::metrics::Histogram;
 
 /// Everything. Times are in seconds, sizes in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,9 +158,6 @@ pub struct Percentiles {
     pub p99: f64,
     pub max: f64,
 }
-
-/// Names of [`crate::dispatch::Counters::answered`].
-pub(super) const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 impl Report {
     /// Puts together what supervisor and dispatcher said. Looks at `/proc` for each worker.

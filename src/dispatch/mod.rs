@@ -7,7 +7,6 @@
 mod choice;
 mod connection;
 pub mod core;
-pub mod histogram;
 mod inflow;
 mod messages;
 mod outgoing;

@@ -12,6 +12,7 @@ pub mod access;
 mod date;
 mod escape;
 mod limited;
+pub mod metrics;
 mod object;
 mod output;
 mod record;

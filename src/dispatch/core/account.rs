@@ -12,11 +12,11 @@ use crate::bridge::Outcome;
 use crate::bridge::Ticket;
 use crate::config::AccessFormat;
 use crate::dispatch::connection::Waiting;
-use crate::dispatch::histogram::Histogram;
 use crate::dispatch::refuse;
 use crate::proto::Value;
 use crate::proto::request::Envelope;
 use crate::telemetry::access;
+use crate::telemetry::metrics::Histogram;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

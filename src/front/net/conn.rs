@@ -16,6 +16,7 @@ use super::client::Client;
 use super::shared::Shared;
 use super::stream::From;
 use super::stream::Stream;
+use super::turns::Turns;
 use crate::config::Front;
 use crate::front::core::PeerId;
 use crate::front::relay::Relay;
@@ -75,6 +76,7 @@ pub(crate) struct Conn {
     pub(super) received: u64,
     /// A handler has closed the connection, or knows that it is closed.
     pub(super) known_closed: bool,
+    pub(super) turns: Turns,
 }
 
 /// Serves a client to the end of its connection.
@@ -99,13 +101,14 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         told: None,
         received: 0,
         known_closed: false,
+        turns: Turns::default(),
         window: config.clients.client_window,
         config,
         shared,
     };
     loop {
         match conn.one().await {
-            Next::Again => {}
+            Next::Again => conn.turns.did(Turns::REQUEST).await,
             Next::Close => break,
             Next::Linger => {
                 if conn.flush().await {

@@ -14,6 +14,8 @@ mod run;
 mod shared;
 mod signals;
 mod stream;
+mod told;
+mod turns;
 mod upload;
 
 pub use run::run;

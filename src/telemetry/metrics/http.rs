@@ -1,30 +1,29 @@
 //! As much of HTTP as a collector of metrics needs: one GET or HEAD for a connection, which is closed after its answer.
 //! It refuses everything else, and reads no body.
 
-/// Statuses that are sent.
-pub(super) const OK: &str = "200 OK";
-pub(super) const UNAVAILABLE: &str = "503 Service Unavailable";
+/// Longest head of a request; the longest that means anything has some hundred bytes.
+pub const LONGEST_HEAD: usize = 8192;
+
+/// The status of a page.
+pub const OK: &str = "200 OK";
+/// The status when there is none to be had.
+pub const UNAVAILABLE: &str = "503 Service Unavailable";
 const BAD: &str = "400 Bad Request";
 const NOT_FOUND: &str = "404 Not Found";
 const METHOD: &str = "405 Method Not Allowed";
 
-/// What is asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Page {
-    Metrics,
-}
-
 /// One request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) head_only: bool,
-    /// The page, or the status that says why there is none.
-    pub(super) page: Result<Page, &'static str>,
+pub struct Request {
+    /// Only the head of the answer is wanted.
+    pub head_only: bool,
+    /// That it is for the page, or the status that says why it is not.
+    pub page: Result<(), &'static str>,
 }
 
 impl Request {
     /// Reads a head, of which only the first line matters.
-    pub(super) fn parse(head: &[u8]) -> Request {
+    pub fn parse(head: &[u8]) -> Request {
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let mut words = line.split(|&byte| byte == b' ');
         let (method, target, version) = (words.next(), words.next(), words.next());
@@ -32,7 +31,7 @@ impl Request {
         let path = target.map(|target| target.split(|&byte| byte == b'?').next().unwrap_or(target));
         let page = match (method, path) {
             _ if !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) => Err(BAD),
-            (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => Ok(Page::Metrics),
+            (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => Ok(()),
             (Some(b"GET" | b"HEAD"), _) => Err(NOT_FOUND),
             _ => Err(METHOD),
         };
@@ -41,7 +40,7 @@ impl Request {
 }
 
 /// Appends a whole response.
-pub(super) fn put_response(out: &mut Vec<u8>, status: &str, page: &str, head_only: bool) {
+pub fn put_response(out: &mut Vec<u8>, status: &str, page: &str, head_only: bool) {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
@@ -60,8 +59,8 @@ mod tests {
     #[test]
     fn only_the_first_line_matters() {
         for (head, head_only, page) in [
-            (&b"GET /metrics HTTP/1.1\r\nHost: x"[..], false, Ok(Page::Metrics)),
-            (b"HEAD /metrics?x=1 HTTP/1.0", true, Ok(Page::Metrics)),
+            (&b"GET /metrics HTTP/1.1\r\nHost: x"[..], false, Ok(())),
+            (b"HEAD /metrics?x=1 HTTP/1.0", true, Ok(())),
             (b"GET / HTTP/1.1", false, Err(NOT_FOUND)),
             (b"POST /metrics HTTP/1.1", false, Err(METHOD)),
             (b"GET /metrics", false, Err(BAD)),
