@@ -127,7 +127,7 @@ fn unused(typed: &Sources, world: &impl Surroundings) -> Vec<String> {
 }
 
 fn show_both(instance: &Resolved, front: &[Shown]) -> String {
-    let without = [Key::Mongrel2Chroot, Key::Daemon, Key::Route];
+    let without = [Key::Mongrel2Chroot, Key::Daemon, Key::Route, Key::Protocol];
     let shown = |shown: &&Shown| !without.contains(&shown.setting.key);
     let front = front.iter().filter(shown).filter(|shown| !is_of_all(shown.setting));
     show::head("lurcher serve", instance.file.as_ref())

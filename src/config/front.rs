@@ -52,9 +52,8 @@ impl Front {
         let bind = std::mem::take(&mut self.clients.bind);
         self.clients = Clients { bind, ..new.clients };
         let Handlers { peer_window, queue_limit, queue_timeout, retry, .. } = new.handlers;
-        let Handlers { routes, ident, tnetstrings, .. } = self.handlers.clone();
-        self.handlers =
-            Handlers { routes, ident, tnetstrings, peer_window, queue_limit, queue_timeout, retry };
+        let old = self.handlers.clone();
+        self.handlers = Handlers { peer_window, queue_limit, queue_timeout, retry, ..old };
         self.graceful_timeout = new.graceful_timeout;
         self.log.log_format = new.log.log_format;
         self.log.log_level = new.log.log_level;

@@ -90,6 +90,7 @@ pub enum Key {
     FrontQueueLimit,
     FrontQueueTimeout,
     Retry,
+    Heartbeat,
 }
 
 /// The table of `lurcher.toml` that has the front end's settings.
@@ -278,7 +279,9 @@ impl Setting {
         match self.group {
             Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
             Group::Clients => self.key != Key::Bind,
-            Group::Handlers => !matches!(self.key, Key::Route | Key::Ident | Key::Protocol),
+            Group::Handlers => {
+                !matches!(self.key, Key::Route | Key::Ident | Key::Protocol | Key::Heartbeat)
+            }
             _ => matches!(self.key, Key::LogFormat | Key::LogLevel | Key::Config),
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! * [`zmtp`] the wire under the protocol; `message` what is written on it
 //! * `http1`, `forwarded`, `relay` the wire to the clients: requests in, responses out
-//! * `core` who gets which request; `fellows` which connections are one handler's
+//! * `core` who gets which request; `fellows` which connections are one handler's; `pulse` which are still there
 //! * `host` what is asked of the process around it
 //! * `net` the sockets, and the tasks that hold them
 //!
@@ -20,6 +20,7 @@ mod host;
 mod http1;
 mod message;
 mod net;
+mod pulse;
 mod relay;
 pub mod zmtp;
 

@@ -140,8 +140,8 @@ struct LinkSide {
     /// Their bytes in this turn.
     fresh: usize,
     congested: bool,
-    /// Whether this front end has shown that it does flow control.
-    flow: bool,
+    /// Bytes that may be under way to one client, if this front end has shown that it does flow control.
+    window: Option<u64>,
     /// Connections closed by us in this sweep and the one before. What their clients had sent before they knew is not
     /// run, since no answer could reach them (protocol section 4.7); ids are not used again by a living front end.
     closed: [HashSet<ConnId>; 2],

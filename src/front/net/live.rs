@@ -5,6 +5,8 @@ use std::rc::Rc;
 use super::run::raise_descriptor_limit;
 use super::shared::Shared;
 use crate::config::Front;
+use crate::front::core::Limits;
+use crate::front::core::RouteId;
 use crate::front::host::Host;
 use crate::telemetry;
 
@@ -50,4 +52,36 @@ pub(super) fn reopen(shared: &Shared) {
         telemetry::error!("cannot open the log file {shown} anew: {error}; the old one stays");
     }
     shared.record.reopen();
+}
+
+/// What bounds the core.
+pub(super) fn limits(config: &Front) -> Limits {
+    let handlers = &config.handlers;
+    Limits {
+        peer_window: handlers.peer_window,
+        queue_limit: handlers.queue_limit,
+        queue_timeout: handlers.queue_timeout,
+        retry: handlers.retry,
+    }
+}
+
+impl Shared {
+    /// From now on these hold; requests that are under way go on with those that they began with.
+    pub(crate) fn set_config(&self, config: Rc<Front>) {
+        self.with_core(|core| core.set_limits(limits(&config)));
+        self.config.replace(config);
+    }
+
+    /// How things are, in a line.
+    pub(crate) fn status(&self) -> String {
+        let core = self.core.borrow();
+        let handlers: usize = (0..self.routes.len()).map(|route| core.peers(RouteId(route))).sum();
+        let state = if self.stopping() { "stopping" } else { "serving" };
+        format!(
+            "{state}: handlers: {handlers}, connections: {}, requests: {}, of these under way: {}",
+            self.connections(),
+            core.counters().requests,
+            core.under_way(),
+        )
+    }
 }

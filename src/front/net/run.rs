@@ -17,7 +17,8 @@ use super::conn;
 use super::listen;
 use super::listen::SocketFiles;
 use super::live;
-use super::peer;
+use super::peer::serve_puller;
+use super::publisher::serve_publisher;
 use super::record::Record;
 use super::shared::Shared;
 use super::signals::Signals;
@@ -231,9 +232,9 @@ async fn accept_handlers(shared: Rc<Shared>, listener: Listener, route: RouteId,
         let stream = accept(&listener, true).await;
         let shared = Rc::clone(&shared);
         if pulls {
-            spawn_local(peer::serve_puller(shared, route, stream));
+            spawn_local(serve_puller(shared, route, stream));
         } else {
-            spawn_local(peer::serve_publisher(shared, route, stream));
+            spawn_local(serve_publisher(shared, route, stream));
         }
     }
 }
@@ -251,6 +252,7 @@ async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
 async fn tick(shared: Rc<Shared>, host: Rc<dyn Host>) {
     let every = host.patience().map(|patience| STATUS_EVERY.min(patience / 2));
     let mut next = every.map(|_| Instant::now());
+    let mut last = Instant::now();
     loop {
         let now = Instant::now();
         if let (Some(at), Some(every)) = (next, every)
@@ -260,7 +262,9 @@ async fn tick(shared: Rc<Shared>, host: Rc<dyn Host>) {
             next = Some(now + every);
         }
         tokio::time::sleep(TICK).await;
-        shared.tick(Instant::now());
+        let now = Instant::now();
+        shared.tick(now, now.saturating_duration_since(last));
+        last = now;
     }
 }
 
