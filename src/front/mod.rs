@@ -15,7 +15,6 @@
 mod core;
 mod fellows;
 mod forwarded;
-mod hash;
 mod host;
 mod http1;
 mod message;

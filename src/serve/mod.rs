@@ -8,6 +8,7 @@
 mod child;
 mod listen;
 mod live;
+mod news;
 mod place;
 mod policy;
 mod run;

@@ -3,31 +3,22 @@
 use std::ffi::OsString;
 use std::io;
 use std::io::Write;
-use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use signal_hook::consts::SIGCHLD;
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
-use signal_hook::consts::SIGTTIN;
-use signal_hook::consts::SIGTTOU;
-use signal_hook::consts::SIGUSR1;
-use signal_hook::consts::SIGUSR2;
-use signal_hook::iterator::Signals;
 
 use super::child::Process;
 use super::listen::Listener;
+use super::news::News;
+use super::news::listen;
 use super::place::Place;
 use super::place::handed_on;
 use super::place::says_ready;
@@ -47,13 +38,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Signals that come so close together are one wish: `timeout` and some shells send to the process and to its group.
 const SAME_WISH: Duration = Duration::from_millis(200);
-
-/// What wakes the loop.
-enum News {
-    Signal(i32),
-    /// The instance's message for its service manager.
-    Notice(String),
-}
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -372,30 +356,4 @@ impl Serve {
             (None, _) => self.exit = Exit::Failed.code(),
         }
     }
-}
-
-/// Signals and the instance's messages, as news. Both threads end with the process.
-fn listen(sender: Sender<News>, notices: UnixDatagram) -> io::Result<()> {
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGCHLD])?;
-    let other = sender.clone();
-    thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            if sender.send(News::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    thread::Builder::new().name("lurcher-notices".to_owned()).spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(length) = notices.recv(&mut buffer) {
-            if other
-                .send(News::Notice(String::from_utf8_lossy(&buffer[..length]).into_owned()))
-                .is_err()
-            {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }

@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::front::hash::Quick;
 use crate::proto::ConnId;
+use crate::proto::hash::Quick;
 use outbox::Outbox;
 
 /// What is bounded here.

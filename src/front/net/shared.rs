@@ -22,7 +22,6 @@ use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::Fellows;
 use crate::front::fellows::SubId;
-use crate::front::hash::Quick;
 use crate::front::message;
 use crate::front::message::Address;
 use crate::front::message::Form;
@@ -30,6 +29,7 @@ use crate::front::pulse;
 use crate::front::pulse::Beats;
 use crate::proto::ConnId;
 use crate::proto::Reply;
+use crate::proto::hash::Quick;
 use crate::telemetry::Limited;
 
 /// Of the time between two looks at the clock so much counts as spent awake: in the rest we could hear no sign of life.
