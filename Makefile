@@ -92,10 +92,10 @@ lint: build-tools dev ## Check format, clippy, ruff, types, and that the stub te
 	cargo fmt --check
 	@printf '\n== %s\n' 'cargo clippy -D warnings'
 	cargo clippy --locked --all-targets -- -D warnings
-	@printf '\n== %s\n' 'clippy of the parts alone: without Python, without the front end, without both'
+	@printf '\n== %s\n' 'clippy of the parts alone: the front end, the instance with Python and without'
 	cargo clippy --locked --lib --bins --no-default-features --features front -- -D warnings
 	cargo clippy --locked --lib --no-default-features --features python -- -D warnings
-	cargo clippy --locked --lib --no-default-features -- -D warnings
+	cargo clippy --locked --lib --no-default-features --features instance -- -D warnings
 	@printf '\n== %s\n' 'cargo doc -D warnings'
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --quiet
 	@printf '\n== %s\n' 'ruff: style and format'
@@ -171,8 +171,8 @@ bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the sa
 .PHONY: bench-front
 bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
 	@printf '\n== %s\n' 'bench-front: wrk -c 32 and -c 256, alternating rounds'
-	cargo build --locked --release --no-default-features --features front --bin lurcher-front
-	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front
+	cargo build --locked --release --no-default-features --features front --bin lurcher-front --example echo
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front target/release/examples/echo
 
 .PHONY: leaving-front
 leaving-front: build-tools dev ## The same behind our own front end, which loses none

@@ -48,6 +48,7 @@ struct News {
     step: Step,
     came: bool,
     cancel: bool,
+    unasked: bool,
     close: bool,
     late: bool,
     fate: Option<Fate>,
@@ -64,7 +65,7 @@ impl Conn {
     ) -> Answer {
         self.relay.restart(known.asked, true);
         let mut end = self.run(known, upload.as_mut()).await;
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
         let unread = upload.as_ref().is_some_and(|upload| !upload.is_done());
         if let Some(upload) = upload {
@@ -95,7 +96,8 @@ impl Conn {
 
     async fn run(&mut self, known: &Known<'_>, mut upload: Option<&mut Upload>) -> End {
         let shared = Rc::clone(&self.shared);
-        let clients = &shared.config.clients;
+        let config = Rc::clone(&self.config);
+        let clients = &config.clients;
         let mut done: Option<bool> = None;
         let mut answered = false;
         let written = self.written;
@@ -103,15 +105,12 @@ impl Conn {
         loop {
             let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
             let news = self.take_news(uploading || shared.stopping());
-            if news.came && !answered {
-                answered = true;
-                self.shared.with_core(|core| core.answered(self.client.id));
-            }
+            answered |= news.came;
             match news.step {
                 Step::More => {}
                 Step::Done { keep } => done = Some(keep),
                 Step::Broken(error) => {
-                    let id = self.client.id;
+                    let id = self.client.id.get();
                     shared.complain(|| {
                         format!("connection {id}: a handler's response is broken: {error}")
                     });
@@ -126,6 +125,9 @@ impl Conn {
             if news.cancel {
                 self.known_closed = true;
                 return End::Dropped;
+            }
+            if news.unasked && !answered {
+                return End::Gone;
             }
             let before = self.backlog();
             let Ok(all) = self.write() else { return End::Gone };
@@ -211,6 +213,7 @@ impl Conn {
                 step,
                 came,
                 cancel: inbox.cancel,
+                unasked: inbox.unasked,
                 close: inbox.close,
                 late: std::mem::take(&mut inbox.late),
                 fate: inbox.fate.take(),
@@ -232,12 +235,12 @@ impl Conn {
 
     /// Tells the handler of bytes that the client has taken, once there are enough of them to be worth a message.
     fn give_credits(&mut self) {
-        let window = self.shared.config.clients.client_window;
+        let window = self.window;
         let free = self.received.saturating_sub(self.backlog() as u64);
         if window == 0 || free < window / 4 {
             return;
         }
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         let peer = self.shared.core.borrow().peer_of(conn);
         if let Some(peer) = peer {
             self.received -= free;

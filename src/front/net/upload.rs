@@ -139,7 +139,7 @@ impl Conn {
         mut first: Vec<u8>,
         chunks: Option<Dechunk>,
     ) -> Answer {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let most = clients.body_limit;
         let left = match (length, chunks) {
             (Some(length), _) => {
@@ -187,7 +187,7 @@ impl Conn {
     fn spool(&self, directory: &std::path::Path, first: &[u8]) -> std::io::Result<Spool> {
         // Nobody else's file can be met: the process and the connection's id are in its name, and it must be new. At its end
         // are six digits or more, as handlers expect it of Mongrel2's, which makes them by mkstemp.
-        let (process, conn) = (std::process::id(), self.client.id);
+        let (process, conn) = (std::process::id(), self.client.id.get());
         let name = format!("upload.{process}.{conn}.{:06}", self.requests);
         let path = directory.join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -211,7 +211,7 @@ impl Conn {
                 break;
             }
             upload.done = last;
-            let conn = self.client.id;
+            let conn = self.client.id.get();
             match &mut upload.to {
                 To::Stream(credits) => {
                     *credits = credits.saturating_sub(part.len() as u64);
@@ -241,7 +241,7 @@ impl Conn {
     /// Says that the file is complete.
     fn finish_file(&mut self, known: &Known<'_>, path: &str) {
         let fields = [(UPLOAD_START, path.as_bytes()), (UPLOAD_DONE, path.as_bytes())];
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         let shared = std::rc::Rc::clone(&self.shared);
         self.with_message(known, b"", &fields, &[], &[], |frame| {
             shared.with_core(|core| core.follow(conn, frame, true));
