@@ -28,12 +28,12 @@ fn follow(parsed: ParsedFront) -> u8 {
             let _ = std::io::stderr().write_all(stderr.as_bytes());
             code
         }
-        ParsedFront::Run { settings, wait } => {
+        ParsedFront::Run { settings, parent } => {
             telemetry::init("lurcher-front", settings.log.log_level, settings.log.log_format);
             for warning in &settings.warnings {
                 telemetry::warn!("{warning}");
             }
-            front::run(*settings, wait)
+            front::run(*settings, parent)
         }
     }
 }

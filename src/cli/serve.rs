@@ -27,8 +27,9 @@ pub struct Both {
     pub front_words: Vec<OsString>,
 }
 
-/// Settings that belong to both and that only the instance is given: it reads the file, and writes the access log.
-const INSTANCE_ONLY: [Key; 2] = [Key::AccessLog, Key::Config];
+/// Settings that belong to both and whose words only the instance is given: the file is its own, and who serves both tells
+/// the front end its part of the rest.
+const INSTANCE_ONLY: [Key; 4] = [Key::AccessLog, Key::AccessLogFormat, Key::Metrics, Key::Config];
 
 /// Makes settings of what was typed with the command, or tells all that is wrong, as text for standard error.
 pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> Result<Both, String> {

@@ -1,7 +1,9 @@
 //! The settings of the front end: those of its own, and those that it shares with an instance.
 
+use super::Bind;
 use super::Surroundings;
 use super::fault::Faults;
+use super::group::admin::Admin;
 use super::group::clients::Clients;
 use super::group::handlers::Handlers;
 use super::group::log::Log;
@@ -25,10 +27,23 @@ pub struct Front {
     pub handlers: Handlers,
     /// What is written down.
     pub log: Log,
+    /// Where metrics are served.
+    pub metrics: Option<Bind>,
     /// How long requests may go on after it was told to stop.
     pub graceful_timeout: Duration,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
+}
+
+/// What a program that has started a front end together with its handlers says to it besides its settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FrontParent {
+    /// It accepts clients when a byte comes on standard input, and ends when that does.
+    pub wait: bool,
+    /// Handlers write into the same access log: it has lines only of what they do not tell of.
+    pub own_lines: bool,
+    /// The Unix socket of its only instance's metrics, which become a part of its own.
+    pub instance_metrics: Option<PathBuf>,
 }
 
 /// The settings of a front end, and how they came about.
@@ -66,6 +81,7 @@ pub fn resolve_front(
     let clients = Clients::read(&mut reader);
     let graceful_timeout = reader.duration(Key::GracefulTimeout);
     let log = Log::read(&mut reader);
+    let metrics = Admin::read_metrics(&mut reader);
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
     let (Some(clients), Some(handlers), Some(log), Some(graceful_timeout), true) =
@@ -73,6 +89,6 @@ pub fn resolve_front(
     else {
         return Err(Faults { list: faults, warnings });
     };
-    let front = Front { clients, handlers, log, graceful_timeout, warnings };
+    let front = Front { clients, handlers, log, metrics, graceful_timeout, warnings };
     Ok(ResolvedFront { front, shown, file })
 }

@@ -247,6 +247,9 @@ impl Setting {
                 Key::MaxBody
                 | Key::GracefulTimeout
                 | Key::AccessLog
+                | Key::AccessLogFormat
+                | Key::RequestIdHeader
+                | Key::Metrics
                 | Key::LogFormat
                 | Key::LogLevel
                 | Key::Config,

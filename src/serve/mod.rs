@@ -10,6 +10,7 @@ mod listen;
 mod place;
 mod policy;
 mod run;
+mod shared;
 
 use std::io;
 use std::io::IsTerminal;
@@ -30,7 +31,7 @@ use run::Serve;
 
 /// Does what `lurcher serve` says, and gives the exit code. Blocks until all has ended.
 pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
-    let mut both = match cli::serve(order, |name| std::env::var_os(name)) {
+    let both = match cli::serve(order, |name| std::env::var_os(name)) {
         Ok(both) => both,
         Err(said) => {
             // A reader that has gone away does not want to know.
@@ -52,9 +53,6 @@ pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
         return Exit::Failed.code();
     }
     telemetry::init("lurcher-serve", config.log.log_level, config.log.log_format);
-    if config.log.access_log.is_none() && io::stdout().is_terminal() {
-        both.instance_words.push("--access-log=-".into());
-    }
     match start(both, interpreter) {
         Ok(serve) => serve.run(),
         Err((what, why)) => {
@@ -66,7 +64,7 @@ pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
 
 type Fault = (String, String);
 
-fn start(both: Both, interpreter: Interpreter) -> Result<Serve, Fault> {
+fn start(mut both: Both, interpreter: Interpreter) -> Result<Serve, Fault> {
     let config = &both.config;
     let fault = |what: &str| {
         let what = what.to_owned();
@@ -84,6 +82,11 @@ fn start(both: Both, interpreter: Interpreter) -> Result<Serve, Fault> {
     }
     let place = Place::make(|name| std::env::var_os(name))
         .map_err(fault("cannot make a private directory"))?;
+    let what = match &both.config.admin.metrics {
+        Some(at) => format!("--metrics {at}"),
+        None => "metrics".to_owned(),
+    };
+    shared::share(&mut both, &place, io::stdout().is_terminal()).map_err(fault(&what))?;
     let above = Notify::from_environment(|name| std::env::var_os(name))
         .map_err(fault("NOTIFY_SOCKET cannot be used"))?;
     Serve::start(both, listeners, place, above, interpreter)

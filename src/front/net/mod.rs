@@ -4,6 +4,8 @@ mod client;
 mod conn;
 mod head;
 mod listen;
+mod metrics;
+mod page;
 mod parent;
 mod peer;
 mod record;

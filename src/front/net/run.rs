@@ -18,17 +18,22 @@ use tokio::task::spawn_local;
 use super::conn;
 use super::listen;
 use super::listen::SocketFiles;
+use super::metrics;
 use super::parent::Parent;
 use super::parent::Word;
 use super::peer;
+use super::record::Outcome;
 use super::record::Record;
 use super::shared::Shared;
 use super::stream::Listener;
 use super::stream::Stream;
 use crate::config::Bind;
 use crate::config::Front;
+use crate::config::FrontParent;
+use crate::config::request_id_prefix;
 use crate::front::core::RouteId;
 use crate::front::message::Form;
+use crate::http::request_id::RequestIds;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 
@@ -43,9 +48,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// The pause after a connection could not be accepted, for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a front end until a signal ends it; gives the exit code. `wait`: clients are accepted when a byte comes on standard
-/// input, and it ends when that does.
-pub fn run(config: Front, wait: bool) -> u8 {
+/// Runs a front end until a signal ends it; gives the exit code.
+pub fn run(config: Front, parent: FrontParent) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -54,7 +58,7 @@ pub fn run(config: Front, wait: bool) -> u8 {
         }
     };
     let local = LocalSet::new();
-    let served = local.block_on(&runtime, serve(config, wait));
+    let served = local.block_on(&runtime, serve(config, parent));
     match served {
         Ok(()) => 0,
         Err((code, text)) => {
@@ -70,18 +74,21 @@ fn cannot(error: &impl ToString) -> Failure {
     (EXIT_CANNOT, error.to_string())
 }
 
-async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
+async fn serve(config: Front, parent: FrontParent) -> Result<(), Failure> {
     raise_descriptor_limit(&config);
     let log = config.log.access_log.as_ref().map(AccessLog::open).transpose();
     let log = log.map_err(|error| cannot(&error))?;
+    let header = config.log.request_id_header.as_deref();
+    let ids = RequestIds::new(header, request_id_prefix());
+    let record = Record::new(log, config.log.access_log_format, parent.own_lines, ids);
     let ident = match &config.handlers.ident {
         Some(ident) => ident.clone(),
         None => new_ident().map_err(|error| (EXIT_OS, error.to_string()))?,
     };
     let first = first_conn().map_err(|error| (EXIT_OS, error.to_string()))?;
-    let mut signals = Signals::new(wait).map_err(|error| (EXIT_OS, error.to_string()))?;
+    let mut signals = Signals::new(parent.wait).map_err(|error| (EXIT_OS, error.to_string()))?;
     let form = if config.handlers.tnetstrings { Form::Tnetstring } else { Form::Json };
-    let shared = Rc::new(Shared::new(config, ident, form, Record::new(log), first));
+    let shared = Rc::new(Shared::new(config, ident, form, record, first));
     let mut files = SocketFiles::default();
     let mut bound = |at: &Bind| {
         let listeners = listen::bind(at).map_err(|error| cannot(&error))?;
@@ -110,7 +117,14 @@ async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
             }
         });
     }
-    if wait && !signals.may_go().await {
+    if let Some(at) = &shared.config.metrics {
+        for listener in bound(at)? {
+            metrics::opened(at, &listener).map_err(|error| cannot(&error))?;
+            let instance = parent.instance_metrics.clone();
+            spawn_local(metrics::serve(Rc::clone(&shared), listener, instance));
+        }
+    }
+    if parent.wait && !signals.may_go().await {
         return Ok(());
     }
     // Not before: a socket that does not listen yet is one that has ended, to epoll.
@@ -166,7 +180,9 @@ async fn wind_down(shared: &Shared, signals: &mut Signals) {
 
 /// The last line of the log.
 fn tell_counts(shared: &Shared) {
-    let [refused, broken, bad_replies] = shared.record.counts();
+    let counts = shared.record.counts();
+    let [refused, broken] = [Outcome::Refused, Outcome::BrokenResponse].map(|end| counts.of(end));
+    let bad_replies = counts.bad_replies;
     let core = shared.core.borrow().counters();
     telemetry::info!(
         "ended: {} requests, {} waited, {} found no room, {} waited too long, {} moved, {} repeated, {} lost; \
@@ -182,7 +198,7 @@ fn tell_counts(shared: &Shared) {
 }
 
 /// The next connection; when there are no descriptors left, the next one that can be had.
-async fn accept(listener: &Listener, handler: bool) -> Stream {
+pub(super) async fn accept(listener: &Listener, handler: bool) -> Stream {
     loop {
         let accepted =
             if handler { listener.accept_handler().await } else { listener.accept().await };

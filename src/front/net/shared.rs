@@ -128,6 +128,7 @@ impl Shared {
             }
         }
         self.last_conn.set(id);
+        self.record.accepted();
         let client = Rc::new(Client::new(ConnId(id)));
         clients.insert(id, Rc::clone(&client));
         client
