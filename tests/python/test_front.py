@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -501,3 +502,65 @@ def test_the_command_line_says_what_is_wrong(stage: Stage, tmp_path: Path) -> No
         refused = stage.command("front", "--bind", at)
         assert refused.returncode == 73
         assert f"cannot listen at {at}" in refused.stderr
+
+
+def test_nobody_can_have_the_front_end_for_himself(stage: Stage) -> None:
+    """One client that never stops asking, one that uploads, and a handler that sends to nobody."""
+    uploads = stage.directory / "uploads"
+    uploads.mkdir()
+    words = ("--upload", "files", "--upload-dir", str(uploads), "--max-body", "100G")
+    front = stage.own_front(*words, path="/api")
+    flood = b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n"
+    large = b"PUT /api/large HTTP/1.1\r\n" + HOST + b"Content-Length: 50000000000\r\n\r\n"
+
+    def quick(handler: OwnHandler, message: Message) -> None:
+        if message.path == "/api":
+            handler.ok(message, b"here")
+
+    with OwnHandler(front, quick) as handler, Client(front.port) as client:
+        sends = [
+            subprocess.Popen([sys.executable, "-c", code, *words])
+            for code, words in (
+                (ENDLESS_CLIENT, [str(front.port), flood.hex(), ""]),
+                (ENDLESS_CLIENT, [str(front.port), "00" * 1024, large.hex()]),
+                (ENDLESS_PUBLISHER, [front.recv_spec, handler.topics[0]]),
+            )
+        ]
+        try:
+            wait_for("the upload", lambda: any(f.stat().st_size for f in uploads.iterdir()))
+            wait_for("a publisher", lambda: [m for m in handler.messages if m.event])
+            for _ in range(10):
+                began = time.monotonic()
+                assert client.get("/api").body == b"here"
+                assert time.monotonic() - began < 3
+        finally:
+            for process in sends:
+                process.kill()
+                process.wait()
+        # What it sent to nobody is answered once a second, and not each time.
+        events = [message.conn for message in handler.messages if message.event]
+        assert events.count(2147483646) < 60
+
+
+ENDLESS_CLIENT = """
+import socket, sys, threading
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+client.sendall(bytes.fromhex(sys.argv[3]))
+def read():
+    while client.recv(1 << 20):
+        pass
+threading.Thread(target=read, daemon=True).start()
+data = bytes.fromhex(sys.argv[2]) * 1000
+while True:
+    client.sendall(data)
+"""
+
+ENDLESS_PUBLISHER = """
+import sys, zmq
+socket = zmq.Context().socket(zmq.XPUB)
+socket.setsockopt(zmq.XPUB_NODROP, 1)
+socket.connect(sys.argv[1])
+socket.recv()
+while True:
+    socket.send(b"%s 10:2147483646, x" % sys.argv[2].encode())
+"""

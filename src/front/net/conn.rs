@@ -16,6 +16,7 @@ use super::client::Client;
 use super::shared::Shared;
 use super::stream::From;
 use super::stream::Stream;
+use super::turns::Turns;
 use crate::front::core::PeerId;
 use crate::front::relay::Relay;
 
@@ -74,6 +75,7 @@ pub(crate) struct Conn {
     pub(super) received: u64,
     /// A handler has closed the connection, or knows that it is closed.
     pub(super) known_closed: bool,
+    pub(super) turns: Turns,
 }
 
 /// Serves a client to the end of its connection.
@@ -99,11 +101,12 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         told: None,
         received: 0,
         known_closed: false,
+        turns: Turns::default(),
         shared,
     };
     loop {
         match conn.one().await {
-            Next::Again => {}
+            Next::Again => conn.turns.did(Turns::REQUEST).await,
             Next::Close => break,
             Next::Linger => {
                 if conn.flush().await {

@@ -14,6 +14,8 @@ mod respond;
 mod run;
 mod shared;
 mod stream;
+mod told;
+mod turns;
 mod upload;
 
 pub use run::run;

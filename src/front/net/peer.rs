@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use super::stream::Stream;
+use super::turns::Turns;
 use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::SubId;
@@ -264,8 +265,12 @@ pub(crate) async fn serve_publisher(shared: Rc<Shared>, route: RouteId, stream: 
         Ok(()) => None,
         Err(error) => Some(Ended::Io(error)),
     };
+    let mut turns = Turns::default();
     while ended.is_none() {
-        ended = read_replies(&shared, sub, &stream, &mut input).await.err();
+        match read_replies(&shared, sub, &stream, &mut input).await {
+            Ok(read) => turns.did(read).await,
+            Err(error) => ended = Some(error),
+        }
     }
     let dead = shared.fellows.borrow_mut().silent(sub);
     for peer in dead {
@@ -283,22 +288,22 @@ pub(crate) async fn serve_publisher(shared: Rc<Shared>, route: RouteId, stream: 
     }
 }
 
-/// Takes what there is of replies, and waits for more.
+/// Takes what there is of replies, or waits for more. Gives the bytes that were read.
 async fn read_replies(
     shared: &Rc<Shared>,
     sub: SubId,
     stream: &Stream,
     input: &mut Input,
-) -> Result<(), Ended> {
-    match input.read(stream) {
+) -> Result<usize, Ended> {
+    let read = match input.read(stream) {
         Ok(0) => return Err(Ended::Eof),
-        Ok(_) => {}
+        Ok(read) => read,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             poll_fn(|cx| stream.poll_read_ready(cx)).await?;
-            return Ok(());
+            return Ok(0);
         }
         Err(error) => return Err(Ended::Io(error)),
-    }
+    };
     let mut pong = Vec::new();
     while let Some((frame, length)) = Frame::split(input.rest(), REPLY_MAX)? {
         if !frame.command {
@@ -309,7 +314,7 @@ async fn read_replies(
         input.taken(length);
     }
     write_all(stream, &pong).await?;
-    Ok(())
+    Ok(read)
 }
 
 impl Shared {

@@ -213,7 +213,10 @@ impl Conn {
             let all = self.write().map_err(|_| NoBody::Gone)?;
             match self.read() {
                 Ok(0) => return Err(NoBody::Gone),
-                Ok(_) => return Ok(()),
+                Ok(read) => {
+                    self.turns.did(read).await;
+                    return Ok(());
+                }
                 Err(error) if is_would_block(&error) => self.wait(true, !all).await,
                 Err(_) => return Err(NoBody::Gone),
             }

@@ -187,6 +187,7 @@ impl Conn {
                     if !answered {
                         self.client.until(Some(now + clients.body_timeout));
                     }
+                    self.turns.did(self.input.len() - had).await;
                     continue;
                 }
             }

@@ -4,8 +4,6 @@
 use std::cell::Cell;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::collections::HashSet;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::Instant;
@@ -13,6 +11,7 @@ use std::time::Instant;
 use super::client::Client;
 use super::client::Fate;
 use super::record::Record;
+use super::told::Told;
 use crate::config::Front;
 use crate::front::core::Core;
 use crate::front::core::Limits;
@@ -50,32 +49,6 @@ pub(crate) struct Shared {
     noise: RefCell<Limited>,
     scratch: RefCell<Vec<u8>>,
     told: RefCell<Told>,
-}
-
-/// The last connections whose handlers were told that they are gone.
-#[derive(Debug, Default)]
-struct Told {
-    order: VecDeque<ConnId>,
-    set: HashSet<u32, Quick>,
-}
-
-impl Told {
-    /// How many are kept: a close that is under way when the disconnect goes out comes soon.
-    const MOST: usize = 4096;
-
-    fn add(&mut self, conn: ConnId) {
-        self.set.insert(conn.0);
-        self.order.push_back(conn);
-        if self.order.len() > Self::MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.set.remove(&oldest.0);
-        }
-    }
-
-    fn forget(&mut self, conn: ConnId) -> bool {
-        self.set.remove(&conn.0)
-    }
 }
 
 impl Shared {
@@ -245,6 +218,7 @@ impl Shared {
         for client in clients.values() {
             client.look_at_the_clock(now);
         }
+        self.told.borrow_mut().tick(now);
         self.record.flush();
     }
 
@@ -299,7 +273,7 @@ impl Shared {
             return;
         }
         let peer = self.fellows.borrow().puller_of(sub);
-        if let Some(peer) = peer {
+        if let Some(peer) = peer.filter(|peer| self.told.borrow_mut().may_answer(*peer, conn)) {
             self.tell(peer, conn, message::put_disconnect);
         }
     }
