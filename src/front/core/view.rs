@@ -47,7 +47,11 @@ impl Core {
     pub(crate) fn view(&self, route: RouteId) -> RouteView {
         let mut view = RouteView::default();
         for peer in self.peers.values().filter(|peer| peer.route == route) {
-            *(if peer.stay == Stay::Here { &mut view.handlers } else { &mut view.leaving }) += 1;
+            match peer.stay {
+                Stay::Coming => {}
+                Stay::Here => view.handlers += 1,
+                Stay::Leaving | Stay::Left => view.leaving += 1,
+            }
             view.outstanding += peer.outstanding;
         }
         let waits = |exchange: &&super::Exchange| {

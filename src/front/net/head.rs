@@ -71,17 +71,10 @@ impl Conn {
 
     /// Looks what has come while no request is under way.
     fn between(&mut self, began: bool) -> Result<(), Next> {
-        let (ends, unasked, late) = self
-            .client
-            .look(|inbox| (inbox.close || inbox.cancel, !inbox.bytes.is_empty(), inbox.late));
+        let (ends, unasked, late) =
+            self.client.look(|inbox| (inbox.close || inbox.cancel, inbox.unasked, inbox.late));
         if ends || unasked {
             self.known_closed |= ends;
-            if unasked {
-                let id = self.client.id;
-                self.shared.complain(|| {
-                    format!("connection {id} is closed: bytes came that nobody had asked for")
-                });
-            }
             return Err(Next::Close);
         }
         match (late, began) {

@@ -20,11 +20,11 @@ use tokio::time::timeout;
 
 use super::conn::is_would_block;
 use super::page;
-use super::peer::write_all;
 use super::run::accept;
 use super::shared::Shared;
 use super::stream::Listener;
 use super::stream::Stream;
+use super::wire::write_all;
 use crate::config::Bind;
 use crate::telemetry;
 use crate::telemetry::metrics::LONGEST_HEAD;

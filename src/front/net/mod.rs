@@ -2,12 +2,14 @@
 
 mod client;
 mod conn;
+mod control;
 mod head;
 mod listen;
 mod metrics;
 mod page;
 mod parent;
 mod peer;
+mod publisher;
 mod record;
 mod request;
 mod respond;
@@ -17,6 +19,7 @@ mod stream;
 mod told;
 mod turns;
 mod upload;
+mod wire;
 
 pub use run::run;
 pub(in crate::front) use stream::From;

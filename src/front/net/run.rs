@@ -21,7 +21,8 @@ use super::listen::SocketFiles;
 use super::metrics;
 use super::parent::Parent;
 use super::parent::Word;
-use super::peer;
+use super::peer::serve_puller;
+use super::publisher::serve_publisher;
 use super::record::Outcome;
 use super::record::Record;
 use super::shared::Shared;
@@ -110,9 +111,9 @@ async fn serve(config: Front, parent: FrontParent) -> Result<(), Failure> {
                 let stream = accept(&listener, true).await;
                 let shared = Rc::clone(&shared);
                 if pulls {
-                    spawn_local(peer::serve_puller(shared, route, stream));
+                    spawn_local(serve_puller(shared, route, stream));
                 } else {
-                    spawn_local(peer::serve_publisher(shared, route, stream));
+                    spawn_local(serve_publisher(shared, route, stream));
                 }
             }
         });
@@ -223,9 +224,12 @@ async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
 }
 
 async fn tick(shared: Rc<Shared>) {
+    let mut last = Instant::now();
     loop {
         tokio::time::sleep(TICK).await;
-        shared.tick(Instant::now());
+        let now = Instant::now();
+        shared.tick(now, now.saturating_duration_since(last));
+        last = now;
     }
 }
 
