@@ -185,6 +185,14 @@ impl Core {
         }
     }
 
+    /// From now on these hold. What is at a peer beyond them stays there.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        for route in 0..self.routes.len() {
+            self.serve(RouteId(route));
+        }
+    }
+
     /// How often things have happened.
     pub(crate) fn counters(&self) -> Counters {
         self.counters

@@ -47,7 +47,7 @@ pub(super) fn text(shared: &Shared, started: Instant, instance_up: Option<bool>)
 }
 
 fn put_connections(page: &mut Page, shared: &Shared, counts: &Counts) {
-    let most = shared.config.clients.max_connections;
+    let most = shared.config().clients.max_connections;
     for (name, kind, help, number) in [
         (
             "lurcher_front_connections",
@@ -139,7 +139,8 @@ type RouteNumber = fn(&RouteView) -> usize;
 
 fn put_routes(page: &mut Page, shared: &Shared) {
     let core = shared.core.borrow();
-    let routes = &shared.config.handlers.routes;
+    let config = shared.config();
+    let routes = &config.handlers.routes;
     let views: Vec<_> = (0..routes.len()).map(|number| core.view(RouteId(number))).collect();
     let families: [(&'static str, &str, RouteNumber); 4] = [
         ("lurcher_front_handlers", "Handlers that take requests.", |view| view.handlers),

@@ -207,18 +207,17 @@ impl Record {
         }
     }
 
+    /// Opens the access log anew, as it was renamed.
+    pub(crate) fn reopen(&self) {
+        if let Some(log) = &self.log {
+            log.borrow_mut().reopen();
+        }
+    }
+
     /// Writes the lines that wait.
     pub(crate) fn flush(&self) {
         if let Some(log) = &self.log {
             log.borrow_mut().flush();
-        }
-    }
-
-    /// Opens the access log anew, as it was renamed.
-    #[allow(dead_code, reason = "for the signal that says so")]
-    pub(crate) fn reopen(&self) {
-        if let Some(log) = &self.log {
-            log.borrow_mut().reopen();
         }
     }
 
