@@ -33,7 +33,7 @@ impl<'a> Forwarded<'a> {
         from: From,
         remote: &'a str,
     ) -> Forwarded<'a> {
-        let trusted = setting.trusted.iter().any(|net| net.contains(from.ip));
+        let trusted = setting.trusts(from);
         let keeps = trusted || setting.policy == ForwardedPolicy::Append;
         let mut ours = [const { None }; 5];
         for (at, name) in FAMILY.into_iter().enumerate() {
@@ -103,6 +103,13 @@ fn element(ip: Option<IpAddr>, host: &[u8]) -> Vec<u8> {
         out.push(b'"');
     }
     out
+}
+
+impl ForwardedSetting {
+    /// Whether what comes from there is kept.
+    pub(crate) fn trusts(&self, from: From) -> bool {
+        self.trusted.iter().any(|net| net.contains(from.ip))
+    }
 }
 
 impl Cidr {

@@ -30,7 +30,7 @@ pub(crate) struct Address<'a> {
 }
 
 /// A key and its value, of our own making.
-pub(crate) type Own<'a> = (&'static str, &'a [u8]);
+pub(crate) type Own<'a> = (&'a str, &'a [u8]);
 
 /// A request.
 #[derive(Debug)]
