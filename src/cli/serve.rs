@@ -25,6 +25,10 @@ pub struct Both {
     pub instance_words: Vec<OsString>,
     /// What was typed of the front end's, but for what `serve` gives it itself.
     pub front_words: Vec<OsString>,
+    /// Nobody has said what becomes of large bodies.
+    pub any_upload: bool,
+    /// Nobody has said where their files are.
+    pub any_upload_dir: bool,
 }
 
 /// Settings that belong to both and that only the instance is given: it reads the file, and writes the access log.
@@ -53,7 +57,16 @@ pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> Result
     let front = config::resolve_front(sources.without(&INSTANCE_ONLY), &world);
     match (config::resolve(sources, &world), front) {
         (Ok(resolved), Ok(front)) => {
-            Ok(Both { config: resolved.config, front: front.front(), instance_words, front_words })
+            let (any_upload, any_upload_dir) =
+                (!front.is_given(Key::Upload), !front.is_given(Key::FrontUploadDir));
+            Ok(Both {
+                config: resolved.config,
+                front: front.front(),
+                instance_words,
+                front_words,
+                any_upload,
+                any_upload_dir,
+            })
         }
         (instance, front) => {
             let faults = [instance.err(), front.err()];

@@ -53,6 +53,7 @@ pub(crate) struct Shared {
     last_conn: Cell<u32>,
     last_sub: Cell<u64>,
     stopping: Cell<bool>,
+    doubted: Cell<bool>,
     noise: RefCell<Limited>,
     scratch: RefCell<Vec<u8>>,
     told: RefCell<Told>,
@@ -89,6 +90,7 @@ impl Shared {
             last_conn: Cell::new(first_conn % ID_MAX),
             last_sub: Cell::new(0),
             stopping: Cell::new(false),
+            doubted: Cell::new(false),
             noise: RefCell::new(Limited::new()),
             scratch: RefCell::default(),
             told: RefCell::default(),
@@ -335,6 +337,18 @@ impl Shared {
         let peer = self.fellows.borrow().puller_of(sub);
         if let Some(peer) = peer.filter(|peer| self.told.borrow_mut().may_answer(*peer, conn)) {
             self.tell(peer, conn, message::put_disconnect);
+        }
+    }
+
+    /// A handler has answered a streamed body of which it asked for nothing. It need not want it; but it may not know that
+    /// there is more. That is said once.
+    pub(crate) fn doubts_streams(&self, status: Option<u16>) {
+        let taken = status.is_some_and(|status| status < 400);
+        if taken && !self.doubted.replace(true) {
+            crate::telemetry::warn!(
+                "a handler has answered a large body of which it had the first part alone, and asked for no more: if it \
+                 knows no streams, use --upload files or refuse"
+            );
         }
     }
 
