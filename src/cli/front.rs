@@ -8,6 +8,7 @@ use super::lines;
 use super::verbs;
 use crate::config;
 use crate::config::Front;
+use crate::config::Sources;
 use crate::config::System;
 
 /// A whole command line, for those who had nothing to type.
@@ -22,6 +23,8 @@ pub enum ParsedFront {
         settings: Box<Front>,
         /// Once a byte comes on standard input, and for as long as that lasts.
         wait: bool,
+        /// The way to have them anew.
+        again: FrontAgain,
     },
     /// To say something and end.
     Exit {
@@ -32,6 +35,21 @@ pub enum ParsedFront {
         /// For standard error, likewise.
         stderr: String,
     },
+}
+
+/// What was typed, for another look at the file.
+#[derive(Debug)]
+pub struct FrontAgain(Sources);
+
+impl FrontAgain {
+    /// The settings as they are now: the same was typed, but the file may have changed. If they are wrong it gives what is,
+    /// one line each.
+    pub fn read(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Front, Vec<String>> {
+        match config::resolve_front(self.0.clone(), &System(env)) {
+            Ok(resolved) => Ok(resolved.front()),
+            Err(faults) => Err(faults.list.iter().map(ToString::to_string).collect()),
+        }
+    }
 }
 
 /// Reads the command line of the program that is a front end alone; see [`super::parse`].
@@ -48,9 +66,10 @@ pub fn parse_front(args: Vec<OsString>, env: impl Fn(&str) -> Option<OsString>) 
 pub fn front(order: Order, env: impl Fn(&str) -> Option<OsString>) -> ParsedFront {
     let print = order.is_set("print-config");
     let wait = order.is_set("wait");
+    let again = FrontAgain(order.sources.clone());
     match config::resolve_front(order.sources, &System(env)) {
         Ok(resolved) if print => said(resolved.show()),
-        Ok(resolved) => ParsedFront::Run { settings: Box::new(resolved.front), wait },
+        Ok(resolved) => ParsedFront::Run { settings: Box::new(resolved.front()), wait, again },
         Err(faults) => {
             let mut wrong: Vec<String> = faults.list.iter().map(ToString::to_string).collect();
             if faults.list.iter().any(super::is_missing) {

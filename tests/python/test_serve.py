@@ -19,7 +19,7 @@ from support.waiting import wait_for
 
 
 def child(lurcher: Lurcher, word: bytes) -> int:
-    """The front end (`front`) or the instance, which has a title."""
+    """The front end or the instance, by its title."""
 
     def look() -> list[int]:
         return [
@@ -166,7 +166,9 @@ def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
     lurcher.assert_no_orphans()
 
 
-@pytest.mark.parametrize("word", [b"front", b"lurcher: instance"], ids=["front end", "instance"])
+@pytest.mark.parametrize(
+    "word", [b"lurcher: front", b"lurcher: instance"], ids=["front end", "instance"]
+)
 def test_a_process_that_dies_is_started_again(stage: Stage, word: bytes) -> None:
     lurcher = serve(stage)
     port = port_of(lurcher)

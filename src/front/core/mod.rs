@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::front::hash::Quick;
 use crate::proto::ConnId;
+use crate::proto::hash::Quick;
 use outbox::Outbox;
 
 /// What is bounded here.
@@ -180,6 +180,14 @@ impl Core {
             last: 0,
             wake: Vec::new(),
             counters: Counters::default(),
+        }
+    }
+
+    /// From now on these hold. What is at a peer beyond them stays there.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        for route in 0..self.routes.len() {
+            self.serve(RouteId(route));
         }
     }
 

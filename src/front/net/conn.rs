@@ -17,6 +17,7 @@ use super::shared::Shared;
 use super::stream::From;
 use super::stream::Stream;
 use super::turns::Turns;
+use crate::config::Front;
 use crate::front::core::PeerId;
 use crate::front::relay::Relay;
 
@@ -46,6 +47,10 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(super) shared: Rc<Shared>,
+    /// The settings as its last request has found them.
+    pub(super) config: Rc<Front>,
+    /// What its handlers are told of its window. It stays: they reckon with it.
+    pub(super) window: u64,
     pub(super) client: Rc<Client>,
     pub(super) stream: Stream,
     pub(super) from: From,
@@ -78,6 +83,7 @@ pub(crate) struct Conn {
 pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
     let client = shared.welcome();
     let from = stream.from();
+    let config = shared.config();
     let mut conn = Conn {
         client,
         from,
@@ -96,6 +102,8 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         received: 0,
         known_closed: false,
         turns: Turns::default(),
+        window: config.clients.client_window,
+        config,
         shared,
     };
     loop {
@@ -187,7 +195,7 @@ impl Conn {
 
     /// Writes all there is, for as long as a slow client may take. False if it is gone or took too long.
     pub(super) async fn flush(&mut self) -> bool {
-        self.client.until(Some(Instant::now() + self.shared.config.clients.send_timeout));
+        self.client.until(Some(Instant::now() + self.config.clients.send_timeout));
         loop {
             match self.write() {
                 Ok(true) => return true,

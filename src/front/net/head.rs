@@ -21,8 +21,9 @@ use crate::http::page::Page;
 impl Conn {
     /// Waits for a head and gives its length.
     pub(super) async fn head(&mut self) -> Result<usize, Next> {
-        let shared = Rc::clone(&self.shared);
-        let clients = &shared.config.clients;
+        self.config = self.shared.config();
+        let config = Rc::clone(&self.config);
+        let clients = &config.clients;
         let now = Instant::now();
         let mut began = !self.input.is_empty();
         let patience =
@@ -89,7 +90,7 @@ impl Conn {
     /// The head has more bytes than are taken.
     fn too_large(&mut self) -> Next {
         let line = memchr::memchr(b'\n', &self.input);
-        let target = line.is_none_or(|end| end > self.shared.config.clients.head_limit);
+        let target = line.is_none_or(|end| end > self.config.clients.head_limit);
         let refusal = if target { Refusal::TargetTooLong } else { Refusal::HeadTooLarge };
         self.refuse(refusal.status(), None)
     }

@@ -64,6 +64,13 @@ impl Record {
         log.borrow_mut().push(&text);
     }
 
+    /// Opens the access log anew, as it was renamed.
+    pub(crate) fn reopen(&self) {
+        if let Some(log) = &self.log {
+            log.borrow_mut().reopen();
+        }
+    }
+
     /// Writes the lines that wait.
     pub(crate) fn flush(&self) {
         if let Some(log) = &self.log {

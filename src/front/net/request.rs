@@ -59,6 +59,8 @@ impl Conn {
             Err(next) => return next,
         };
         self.requests += 1;
+        // It may have waited long for this head.
+        self.config = self.shared.config();
         let began = Instant::now();
         let rest = self.input.split_off(length);
         let text = std::mem::replace(&mut self.input, rest);
@@ -87,7 +89,7 @@ impl Conn {
 
     /// Takes the body, asks a handler, answers.
     async fn exchange(&mut self, known: &Known<'_>, body: Body) -> Answer {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let (inline, most) = (clients.inline_limit, clients.body_limit);
         match body {
             Body::Length(length) if most.is_some_and(|most| length > most) => {
@@ -131,7 +133,7 @@ impl Conn {
     /// Reads a body in chunks to its end, or until it is no longer one to send inline: then the reader comes with it.
     async fn chunks(&mut self, known: &Known<'_>) -> Result<(Vec<u8>, Option<Dechunk>), NoBody> {
         self.allow_body(known);
-        let inline = self.shared.config.clients.inline_limit;
+        let inline = self.config.clients.inline_limit;
         let (mut chunks, mut body) = (Dechunk::default(), Vec::new());
         loop {
             let mut rest = &self.input[..];
@@ -164,7 +166,7 @@ impl Conn {
 
     /// Waits for more of a body.
     pub(super) async fn more(&mut self) -> Result<(), NoBody> {
-        self.client.until(Some(Instant::now() + self.shared.config.clients.body_timeout));
+        self.client.until(Some(Instant::now() + self.config.clients.body_timeout));
         loop {
             let all = self.write().map_err(|_| NoBody::Gone)?;
             match self.read() {
@@ -227,8 +229,7 @@ impl Conn {
         let mut digits = itoa::Buffer::new();
         let mut own: Vec<Own<'_>> = keys.to_vec();
         if self.must_tell(known.route) {
-            let window = shared.config.clients.client_window;
-            own.push(("DOWNLOAD_CREDITS", digits.format(window).as_bytes()));
+            own.push(("DOWNLOAD_CREDITS", digits.format(self.window).as_bytes()));
         }
         let (conn, route, method) = (self.client.id.get(), known.route, known.head.method);
         let repeatable = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
@@ -251,7 +252,7 @@ impl Conn {
         let shared = &self.shared;
         let Known { head, target, route, .. } = known;
         let forwarded =
-            Forwarded::new(&shared.config.clients.forwarded, head, self.from, &self.remote);
+            Forwarded::new(&self.config.clients.forwarded, head, self.from, &self.remote);
         let mut fields: Vec<Own<'_>> = Vec::with_capacity(4);
         fields.extend(target.authority.map(|authority| ("host", authority)));
         fields.extend_from_slice(replaced);
@@ -276,7 +277,7 @@ impl Conn {
     /// Whether the handler must be told of the client's window: on the first request of the connection as Mongrel2 does,
     /// and on each that may go to a peer that did not get that.
     fn must_tell(&mut self, route: RouteId) -> bool {
-        if self.shared.config.clients.client_window == 0 {
+        if self.window == 0 {
             return false;
         }
         let (generation, peers) = {

@@ -99,7 +99,8 @@ impl Conn {
 
     async fn run(&mut self, known: &Known<'_>, mut upload: Option<&mut Upload>) -> End {
         let shared = Rc::clone(&self.shared);
-        let clients = &shared.config.clients;
+        let config = Rc::clone(&self.config);
+        let clients = &config.clients;
         let mut done: Option<bool> = None;
         let mut answered = false;
         let written = self.written;
@@ -237,7 +238,7 @@ impl Conn {
 
     /// Tells the handler of bytes that the client has taken, once there are enough of them to be worth a message.
     fn give_credits(&mut self) {
-        let window = self.shared.config.clients.client_window;
+        let window = self.window;
         let free = self.received.saturating_sub(self.backlog() as u64);
         if window == 0 || free < window / 4 {
             return;

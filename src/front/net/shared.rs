@@ -12,16 +12,16 @@ use std::time::Instant;
 use super::client::Client;
 use super::client::Fate;
 use super::control::Ctl;
+use super::live::limits;
 use super::record::Record;
 use super::told::Told;
 use crate::config::Front;
+use crate::config::RouteSpec;
 use crate::front::core::Core;
-use crate::front::core::Limits;
 use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::Fellows;
 use crate::front::fellows::SubId;
-use crate::front::hash::Quick;
 use crate::front::message;
 use crate::front::message::Address;
 use crate::front::message::Form;
@@ -29,6 +29,7 @@ use crate::front::pulse;
 use crate::front::pulse::Beats;
 use crate::proto::ConnId;
 use crate::proto::Reply;
+use crate::proto::hash::Quick;
 use crate::telemetry::Limited;
 
 /// Of the time between two looks at the clock so much counts as spent awake: in the rest we could hear no sign of life.
@@ -40,7 +41,9 @@ const ID_MAX: u32 = i32::MAX.cast_unsigned();
 /// The state of the front end.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Front,
+    /// What holds now; whoever looks takes a copy of the pointer.
+    pub(super) config: RefCell<Rc<Front>>,
+    pub(super) routes: Vec<RouteSpec>,
     /// Our name in every message.
     pub(crate) ident: String,
     pub(crate) form: Form,
@@ -68,22 +71,16 @@ impl Shared {
         record: Record,
         first_conn: u32,
     ) -> Shared {
-        let handlers = &config.handlers;
-        let limits = Limits {
-            peer_window: handlers.peer_window,
-            queue_limit: handlers.queue_limit,
-            queue_timeout: handlers.queue_timeout,
-            retry: handlers.retry,
-        };
-        let core = Core::new(limits, handlers.routes.len());
-        let beats = RefCell::new(Beats::new(handlers.heartbeat));
+        let routes = config.handlers.routes.clone();
+        let core = Core::new(limits(&config), routes.len());
         Shared {
             core: RefCell::new(core),
-            config,
+            config: RefCell::new(Rc::new(config)),
+            routes,
             ident,
             form,
             fellows: RefCell::default(),
-            beats,
+            beats: RefCell::default(),
             record,
             clients: RefCell::default(),
             writers: RefCell::default(),
@@ -95,6 +92,16 @@ impl Shared {
             scratch: RefCell::default(),
             told: RefCell::default(),
         }
+    }
+
+    /// The settings that hold now.
+    pub(crate) fn config(&self) -> Rc<Front> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// What handlers are found by.
+    pub(crate) fn routes(&self) -> &[RouteSpec] {
+        &self.routes
     }
 
     pub(crate) fn address(&self, conn: ConnId) -> Address<'_> {
@@ -252,12 +259,16 @@ impl Shared {
 
     /// For how long a handler may rely on our next PING, in tenths of a second.
     pub(crate) fn time_to_live(&self) -> u16 {
-        pulse::time_to_live(self.config.handlers.heartbeat)
+        pulse::time_to_live(self.heartbeat())
+    }
+
+    fn heartbeat(&self) -> Duration {
+        self.config().handlers.heartbeat
     }
 
     /// Looks what has taken too long. `time` has passed since the last look.
     pub(crate) fn tick(&self, now: Instant, time: Duration) {
-        if self.beats.borrow_mut().passed(time, SLEEP_MAX) {
+        if self.beats.borrow_mut().passed(self.heartbeat(), time, SLEEP_MAX) {
             self.fellows.borrow().beat();
         }
         self.wake_coming();
@@ -295,6 +306,7 @@ impl Shared {
             self.complain(|| "a handler sent a control message that is none".to_owned());
             return;
         }
+        let limit = self.config.borrow().clients.reply_limit;
         for conn in reply.targets {
             let client = self.clients.borrow().get(&conn.0).cloned();
             match (client, ctl) {
@@ -308,7 +320,7 @@ impl Shared {
                                 "connection {conn} is closed: bytes came that nobody had asked for"
                             )
                         });
-                    } else if !client.deliver(reply.payload, self.config.clients.reply_limit) {
+                    } else if !client.deliver(reply.payload, limit) {
                         self.complain(|| {
                             format!(
                                 "connection {conn} is cut: its replies are beyond --reply-limit"
@@ -363,7 +375,7 @@ impl Shared {
 impl Shared {
     /// The route of a path: the longest with which it begins.
     pub(crate) fn route(&self, path: &[u8]) -> Option<RouteId> {
-        let routes = self.config.handlers.routes.iter().enumerate();
+        let routes = self.routes.iter().enumerate();
         let fits = routes.filter(|(_, route)| path.starts_with(route.path.as_bytes()));
         fits.max_by_key(|(_, route)| route.path.len()).map(|(number, _)| RouteId(number))
     }

@@ -147,7 +147,7 @@ impl Conn {
         mut first: Vec<u8>,
         chunks: Option<Dechunk>,
     ) -> Answer {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let most = clients.body_limit;
         let left = match (length, chunks) {
             (Some(length), _) => {
