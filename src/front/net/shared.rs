@@ -112,6 +112,7 @@ impl Shared {
     pub(crate) fn welcome(&self) -> Rc<Client> {
         let mut clients = self.clients.borrow_mut();
         let id = self.next_conn(&clients);
+        self.record.accepted();
         let client = Rc::new(Client::new(id));
         clients.insert(id.0, Rc::clone(&client));
         client
