@@ -18,6 +18,7 @@ use crate::cli::FrontAgain;
 use crate::cli::Order;
 use crate::cli::ParsedFront;
 use crate::config::Front;
+use crate::config::FrontParent;
 use crate::config::Identity;
 use crate::front;
 use crate::front::Bound;
@@ -53,7 +54,7 @@ fn follow(parsed: ParsedFront) -> u8 {
             let _ = io::stderr().write_all(stderr.as_bytes());
             code
         }
-        ParsedFront::Run { settings, wait, again } => match run(*settings, wait, again) {
+        ParsedFront::Run { settings, parent, again } => match run(*settings, parent, again) {
             Ok(code) => code,
             Err((code, text)) => {
                 let _ = writeln!(io::stderr(), "lurcher: {text}");
@@ -66,12 +67,12 @@ fn follow(parsed: ParsedFront) -> u8 {
 /// An exit code, and why, before there is a log.
 type Failure = (u8, String);
 
-fn run(settings: Front, wait: bool, again: FrontAgain) -> Result<u8, Failure> {
+fn run(settings: Front, parent: FrontParent, again: FrontAgain) -> Result<u8, Failure> {
     let process = &settings.process;
     if let Some(mask) = process.umask {
         umask(Mode::from_bits_truncate(mask));
     }
-    if let Some(path) = settings.log.log_file.as_ref().filter(|_| !wait) {
+    if let Some(path) = settings.log.log_file.as_ref().filter(|_| !parent.wait) {
         take_log(path, process.identity.as_ref()).map_err(|error| {
             (EXIT_CANNOT, format!("cannot write to the log file {}: {error}", path.display()))
         })?;
@@ -87,7 +88,7 @@ fn run(settings: Front, wait: bool, again: FrontAgain) -> Result<u8, Failure> {
         telemetry::warn!("{warning}");
     }
     // Held to the end.
-    let _pid_file = match process.pid_file.as_ref().filter(|_| !wait) {
+    let _pid_file = match process.pid_file.as_ref().filter(|_| !parent.wait) {
         Some(path) => match PidFile::take(path) {
             Ok((pid_file, old)) => {
                 if let Some(old) = old {
@@ -111,7 +112,7 @@ fn run(settings: Front, wait: bool, again: FrontAgain) -> Result<u8, Failure> {
     });
     let identity = process.identity.clone();
     let host = Process { identity, herald: Herald::new(notify, None), again };
-    Ok(front::run(settings, wait, Rc::new(host)))
+    Ok(front::run(settings, parent, Rc::new(host)))
 }
 
 /// Makes the log file standard error.

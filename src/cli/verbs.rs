@@ -57,12 +57,12 @@ enum Takes {
 
 /// An option of one command alone.
 #[derive(Debug)]
-struct Opt {
+pub(super) struct Opt {
     /// Without the dashes.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// What stands for its value; empty if it takes none.
-    metavar: &'static str,
-    help: &'static str,
+    pub(super) metavar: &'static str,
+    pub(super) help: &'static str,
 }
 
 /// A row of the table.
@@ -217,15 +217,7 @@ static ROWS: &[Row] = &[
         metavar: "",
         words: (0, 0),
         about: "Run a front end: it ends HTTP and passes requests to handlers",
-        options: &[
-            PRINT_CONFIG,
-            Opt {
-                name: "wait",
-                metavar: "",
-                help: "Accept clients only when a byte comes on standard input, a pipe, and end when that ends: for programs \
-                   that start a front end and hold its sockets, as `serve` does",
-            },
-        ],
+        options: super::front::OPTIONS,
         settings: Takes::Front,
     },
     Row {

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Bind;
 use super::Surroundings;
 use super::fault::Faults;
+use super::group::admin::Admin;
 use super::group::clients::Clients;
 use super::group::handlers::Handlers;
 use super::group::log::Log;
@@ -28,6 +30,8 @@ pub struct Front {
     pub handlers: Handlers,
     /// What is written down.
     pub log: Log,
+    /// Where metrics are served.
+    pub metrics: Option<Bind>,
     /// How long requests may go on after it was told to stop.
     pub graceful_timeout: Duration,
     /// How it lives with the rest of its system.
@@ -60,6 +64,17 @@ impl Front {
     }
 }
 
+/// What a program that has started a front end together with its handlers says to it besides its settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FrontParent {
+    /// It accepts clients when a byte comes on standard input, and ends when that does.
+    pub wait: bool,
+    /// Handlers write into the same access log: it has lines only of what they do not tell of.
+    pub own_lines: bool,
+    /// The Unix socket of its only instance's metrics, which become a part of its own.
+    pub instance_metrics: Option<PathBuf>,
+}
+
 /// The settings of a front end, and how they came about.
 #[derive(Debug)]
 pub struct ResolvedFront {
@@ -71,6 +86,12 @@ pub struct ResolvedFront {
 }
 
 impl ResolvedFront {
+    /// Whether a setting was given anywhere, and is not at its default.
+    pub fn is_given(&self, key: Key) -> bool {
+        let mut shown = self.shown.iter();
+        shown.any(|shown| shown.setting.key == key && shown.origin != Origin::Default)
+    }
+
     /// What holds, alone.
     pub fn front(self) -> Front {
         self.front
@@ -97,6 +118,7 @@ pub fn resolve_front(
     let clients = Clients::read(&mut reader);
     let graceful_timeout = reader.duration(Key::GracefulTimeout);
     let log = Log::read(&mut reader);
+    let metrics = Admin::read_metrics(&mut reader);
     let process = Process::read(&mut reader, log.as_ref());
     let Reader { faults, warnings, shown, .. } = reader;
     // Without a fault all of them are there; with one it is no matter which are.
@@ -110,6 +132,7 @@ pub fn resolve_front(
     shown.retain(|shown| shown.setting.is_of(Scope::Front));
     shown.sort_by_key(|shown| shown.setting.key);
     let literals = shown.iter().map(|s| (s.setting.key, s.literal.clone())).collect();
-    let front = Front { clients, handlers, log, graceful_timeout, process, warnings, literals };
+    let front =
+        Front { clients, handlers, log, metrics, graceful_timeout, process, warnings, literals };
     Ok(ResolvedFront { front, shown, file })
 }

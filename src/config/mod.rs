@@ -58,6 +58,7 @@ pub use folder::migrate;
 pub use folder::pid_in_folder;
 pub use folder::put_folder;
 pub use front::Front;
+pub use front::FrontParent;
 pub use front::ResolvedFront;
 pub use front::resolve_front;
 pub use group::admin::Admin;

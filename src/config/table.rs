@@ -255,6 +255,9 @@ impl Setting {
                 | Key::LogFile
                 | Key::Syslog
                 | Key::AccessLog
+                | Key::AccessLogFormat
+                | Key::RequestIdHeader
+                | Key::Metrics
                 | Key::LogFormat
                 | Key::LogLevel
                 | Key::PidFile
@@ -270,7 +273,10 @@ impl Setting {
     /// Whether what stands for it at the top of the file holds for the front end too, unless `[front]` has its own. A place
     /// that one process has for itself is not shared.
     pub fn is_shared(&self) -> bool {
-        let own = matches!(self.key, Key::LogFile | Key::AccessLog | Key::PidFile | Key::Config);
+        let own = matches!(
+            self.key,
+            Key::LogFile | Key::AccessLog | Key::Metrics | Key::PidFile | Key::Config
+        );
         self.is_of(Scope::Instance) && self.is_of(Scope::Front) && !own
     }
 

@@ -12,6 +12,7 @@ mod news;
 mod place;
 mod policy;
 mod run;
+mod shared;
 
 use std::ffi::OsString;
 use std::io;
@@ -71,9 +72,6 @@ pub fn serve(order: Order, interpreter: Interpreter) -> u8 {
         word.push(path);
         both.front_words.push(word);
     }
-    if config.log.access_log.is_none() && io::stdout().is_terminal() {
-        both.instance_words.push("--access-log=-".into());
-    }
     match start(both, terminal, interpreter) {
         Ok(serve) => serve.run(),
         Err((what, why)) => {
@@ -110,7 +108,7 @@ fn begin_log(config: &Config) -> Result<(), (String, io::Error)> {
     Ok(())
 }
 
-fn start(both: Both, terminal: bool, interpreter: Interpreter) -> Result<Serve, Fault> {
+fn start(mut both: Both, terminal: bool, interpreter: Interpreter) -> Result<Serve, Fault> {
     let config = &both.config;
     let pid_file = config.process.pid_file.as_deref().map(PidFile::take).transpose();
     let pid_file = pid_file.map_err(|e| ("cannot have the pid file".to_owned(), e.to_string()))?;
@@ -139,6 +137,11 @@ fn start(both: Both, terminal: bool, interpreter: Interpreter) -> Result<Serve, 
             .map_err(|error| ("cannot become another user".to_owned(), error.to_string()))?;
     }
     let place = Place::make(environment).map_err(fault("cannot make a private directory"))?;
+    let what = match &both.config.admin.metrics {
+        Some(at) => format!("--metrics {at}"),
+        None => "metrics".to_owned(),
+    };
+    shared::share(&mut both, &place, io::stdout().is_terminal()).map_err(fault(&what))?;
     let above =
         Notify::from_environment(environment).map_err(fault("NOTIFY_SOCKET cannot be used"))?;
     Serve::start(both, listeners, Held { pid_file, place, above, terminal }, interpreter)

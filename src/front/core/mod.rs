@@ -7,6 +7,7 @@
 
 mod outbox;
 mod peers;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use crate::proto::ConnId;
 use crate::proto::hash::Quick;
 use outbox::Outbox;
+pub(crate) use view::RouteView;
 
 /// What is bounded here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,12 +196,6 @@ impl Core {
     /// How often things have happened.
     pub(crate) fn counters(&self) -> Counters {
         self.counters
-    }
-
-    /// Requests that wait.
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
     }
 
     /// Exchanges under way, those that wait included.

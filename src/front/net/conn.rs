@@ -66,6 +66,10 @@ pub(crate) struct Conn {
     /// Bytes written ever.
     pub(super) written: u64,
     pub(super) relay: Relay,
+    /// What names the request that is under way, if it has a name.
+    pub(super) id: Vec<u8>,
+    /// When the first byte of its answer was written, if others were to follow.
+    pub(super) first_byte: Option<Instant>,
     /// Requests so far.
     pub(super) requests: u64,
     /// Who had the last request.
@@ -96,6 +100,8 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         sent: 0,
         written: 0,
         relay: Relay::new(),
+        id: Vec::new(),
+        first_byte: None,
         requests: 0,
         peer: None,
         told: None,
@@ -140,6 +146,7 @@ impl Conn {
             let got = self.stream.try_read(scratch)?;
             self.input.extend_from_slice(scratch.get(..got).unwrap_or_default());
             self.eof |= got == 0;
+            self.shared.record.read(got);
             Ok(got)
         })
     }
@@ -159,6 +166,7 @@ impl Conn {
                 Ok(written) => {
                     self.sent += written;
                     self.written += written as u64;
+                    self.shared.record.wrote(written);
                 }
                 Err(error) if is_would_block(&error) => {
                     // What was written need not be kept for the sake of a slow client.

@@ -6,6 +6,8 @@ mod control;
 mod head;
 mod listen;
 mod live;
+mod metrics;
+mod page;
 mod parent;
 mod peer;
 mod publisher;

@@ -17,8 +17,10 @@ use super::conn;
 use super::listen;
 use super::listen::SocketFiles;
 use super::live;
+use super::metrics;
 use super::peer::serve_puller;
 use super::publisher::serve_publisher;
+use super::record::Outcome;
 use super::record::Record;
 use super::shared::Shared;
 use super::signals::Signals;
@@ -27,10 +29,13 @@ use super::stream::Listener;
 use super::stream::Stream;
 use crate::config::Bind;
 use crate::config::Front;
+use crate::config::FrontParent;
+use crate::config::request_id_prefix;
 use crate::front::core::RouteId;
 use crate::front::host::Bound;
 use crate::front::host::Host;
 use crate::front::message::Form;
+use crate::http::request_id::RequestIds;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 
@@ -48,9 +53,8 @@ const STATUS_EVERY: Duration = Duration::from_secs(10);
 /// The pause after a connection could not be accepted, for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a front end until a signal ends it; gives the exit code. `wait`: clients are accepted when a byte comes on standard
-/// input, and it ends when that does.
-pub fn run(config: Front, wait: bool, host: Rc<dyn Host>) -> u8 {
+/// Runs a front end until a signal ends it; gives the exit code.
+pub fn run(config: Front, parent: FrontParent, host: Rc<dyn Host>) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -59,7 +63,7 @@ pub fn run(config: Front, wait: bool, host: Rc<dyn Host>) -> u8 {
         }
     };
     let local = LocalSet::new();
-    let served = local.block_on(&runtime, serve(config, wait, host));
+    let served = local.block_on(&runtime, serve(config, parent, host));
     match served {
         Ok(()) => 0,
         Err((code, text)) => {
@@ -75,16 +79,18 @@ fn cannot(error: &impl ToString) -> Failure {
     (EXIT_CANNOT, error.to_string())
 }
 
-async fn serve(config: Front, wait: bool, host: Rc<dyn Host>) -> Result<(), Failure> {
+async fn serve(config: Front, parent: FrontParent, host: Rc<dyn Host>) -> Result<(), Failure> {
     raise_descriptor_limit(&config);
     let log = config.log.access_log.as_ref().map(AccessLog::open).transpose();
     let log = log.map_err(|error| cannot(&error))?;
+    let header = config.log.request_id_header.as_deref();
+    let ids = RequestIds::new(header, request_id_prefix());
     let ident = match &config.handlers.ident {
         Some(ident) => ident.clone(),
         None => new_ident().map_err(|error| (EXIT_OS, error.to_string()))?,
     };
     let first = first_conn().map_err(|error| (EXIT_OS, error.to_string()))?;
-    let mut signals = Signals::new(wait).map_err(|error| (EXIT_OS, error.to_string()))?;
+    let mut signals = Signals::new(parent.wait).map_err(|error| (EXIT_OS, error.to_string()))?;
     let form = if config.handlers.tnetstrings { Form::Tnetstring } else { Form::Json };
     let mut files = SocketFiles::default();
     let mut bind = |at: &Bind| {
@@ -99,16 +105,26 @@ async fn serve(config: Front, wait: bool, host: Rc<dyn Host>) -> Result<(), Fail
         }
     }
     let clients = config.clients.bind.iter().map(&mut bind).collect::<Result<Vec<_>, _>>()?;
+    let collectors = config.metrics.as_ref().map(&mut bind).transpose()?;
     let access_log = log.as_ref().map(AsFd::as_fd);
     host.bound(&Bound { sockets: files.paths(), access_log }).map_err(|text| (EXIT_OS, text))?;
-    let shared = Rc::new(Shared::new(config, ident, form, Record::new(log), first));
+    let record = Record::new(log, config.log.access_log_format, parent.own_lines, ids);
+    let shared = Rc::new(Shared::new(config, ident, form, record, first));
     for (bound, route, pulls) in handlers {
         for listener in bound.listen().map_err(|error| cannot(&error))? {
             spawn_local(accept_handlers(Rc::clone(&shared), listener, route, pulls));
         }
     }
+    if let Some(bound) = collectors {
+        let at = bound.at().clone();
+        for listener in bound.listen().map_err(|error| cannot(&error))? {
+            metrics::opened(&at, &listener).map_err(|error| cannot(&error))?;
+            let instance = parent.instance_metrics.clone();
+            spawn_local(metrics::serve(Rc::clone(&shared), listener, instance));
+        }
+    }
     let mut doors = Doors { waiting: clients, accepting: Vec::new() };
-    if !wait {
+    if !parent.wait {
         doors.open(&shared)?;
         host.serving();
     }
@@ -197,7 +213,9 @@ async fn wind_down(shared: &Shared, signals: &mut Signals) {
 
 /// The last line of the log.
 fn tell_counts(shared: &Shared) {
-    let [refused, broken, bad_replies] = shared.record.counts();
+    let counts = shared.record.counts();
+    let [refused, broken] = [Outcome::Refused, Outcome::BrokenResponse].map(|end| counts.of(end));
+    let bad_replies = counts.bad_replies;
     let core = shared.core.borrow().counters();
     telemetry::info!(
         "ended: {} requests, {} waited, {} found no room, {} waited too long, {} moved, {} repeated, {} lost; \
@@ -213,7 +231,7 @@ fn tell_counts(shared: &Shared) {
 }
 
 /// The next connection; when there are no descriptors left, the next one that can be had.
-async fn accept(listener: &Listener, handler: bool) -> Stream {
+pub(super) async fn accept(listener: &Listener, handler: bool) -> Stream {
     loop {
         let accepted =
             if handler { listener.accept_handler().await } else { listener.accept().await };
