@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::path::PathBuf;
 
 use tokio::net::TcpListener;
 use tokio::net::TcpSocket;
@@ -12,6 +10,7 @@ use tokio::net::UnixListener;
 
 use super::stream::Listener;
 use crate::config::Bind;
+use crate::system::SocketFile;
 
 /// Connections that may wait to be accepted; the kernel has its own limit.
 const BACKLOG: u32 = 4096;
@@ -42,20 +41,8 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        bound => bound,
-    }
-}
-
-/// Whether the file is a socket that no process listens on.
-fn is_left_over(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(|error| refused(&error))
+    SocketFile::clear_the_way(path)?;
+    UnixListener::bind(path)
 }
 
 /// The sockets that were handed over (`LISTEN_FDS`).
@@ -80,21 +67,12 @@ fn systemd() -> io::Result<Vec<Listener>> {
 
 /// The files of Unix sockets that go with the process.
 #[derive(Debug, Default)]
-pub(super) struct SocketFiles(Vec<PathBuf>);
+pub(super) struct SocketFiles(Vec<SocketFile>);
 
 impl SocketFiles {
     pub(super) fn add(&mut self, at: &Bind) {
         if let Bind::Unix(path) = at {
-            self.0.push(path.clone());
-        }
-    }
-}
-
-impl Drop for SocketFiles {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            // Somebody may have tidied up before us.
-            let _ = std::fs::remove_file(path);
+            self.0.push(SocketFile::made(path));
         }
     }
 }
