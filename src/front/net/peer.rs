@@ -201,14 +201,17 @@ fn write(
     stream: &Stream,
     cx: &mut std::task::Context<'_>,
 ) -> Poll<Result<(), Ended>> {
-    let mut core = shared.core.borrow_mut();
     loop {
-        let bytes = core.unwritten(peer);
-        if bytes.is_empty() {
-            return if core.may_close(peer) { Poll::Ready(Ok(())) } else { Poll::Pending };
-        }
-        match stream.try_write(bytes) {
-            Ok(written) => core.wrote(peer, written),
+        let written = {
+            let core = shared.core.borrow();
+            let bytes = core.unwritten(peer);
+            if bytes.is_empty() {
+                return if core.may_close(peer) { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            stream.try_write(bytes)
+        };
+        match written {
+            Ok(written) => shared.with_core(|core| core.wrote(peer, written)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 match stream.poll_write_ready(cx) {
                     Poll::Ready(ready) => ready?,
