@@ -25,10 +25,11 @@ pub(crate) struct Forwarded<'a> {
 }
 
 impl<'a> Forwarded<'a> {
-    /// For a request that comes from there; `remote` is the address as text.
+    /// For a request to this host that comes from there; `remote` is the address as text.
     pub(crate) fn new(
         setting: &ForwardedSetting,
         head: &Head<'a>,
+        host: &'a [u8],
         from: From,
         remote: &'a str,
     ) -> Forwarded<'a> {
@@ -40,15 +41,14 @@ impl<'a> Forwarded<'a> {
                 continue;
             }
             let before: Vec<&[u8]> = if keeps { head.all(name).collect() } else { Vec::new() };
-            let host = || head.first("host").unwrap_or_default();
             let value = match (name, before.as_slice()) {
                 ("x-forwarded-for", []) => remote.as_bytes().into(),
                 ("x-forwarded-for", before) => joined(before, remote.as_bytes()).into(),
-                ("forwarded", before) => joined(before, &element(from.ip, host())).into(),
+                ("forwarded", before) => joined(before, &element(from.ip, host)).into(),
                 // These have no lists: what the first proxy says stands.
                 (_, [first, ..]) => (*first).into(),
                 ("x-forwarded-proto", []) => b"http"[..].into(),
-                ("x-forwarded-host", []) => host().into(),
+                ("x-forwarded-host", []) => host.into(),
                 (_, []) => from.local_port.to_string().into_bytes().into(),
             };
             ours[at] = Some(value);
@@ -125,7 +125,7 @@ mod tests {
         let setting = ForwardedSetting { policy, fields: fields.to_vec(), trusted };
         let from = From { ip: Some([10, 0, 0, 7].into()), local_port: 8000 };
         let head = head::parse(TEXT).unwrap();
-        let forwarded = Forwarded::new(&setting, &head, from, "10.0.0.7");
+        let forwarded = Forwarded::new(&setting, &head, b"example", from, "10.0.0.7");
         let shown = forwarded
             .fields()
             .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));

@@ -27,12 +27,17 @@ pub fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
         404 => "Not Found",
+        408 => "Request Timeout",
         413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
         _ => "Error",
     }
 }
