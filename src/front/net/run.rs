@@ -100,7 +100,7 @@ async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
         let shared = Rc::clone(&shared);
         spawn_local(async move {
             loop {
-                let stream = accept(&listener, true).await;
+                let stream = accept(&shared, &listener, true).await;
                 let shared = Rc::clone(&shared);
                 if pulls {
                     spawn_local(peer::serve_puller(shared, route, stream));
@@ -182,14 +182,14 @@ fn tell_counts(shared: &Shared) {
 }
 
 /// The next connection; when there are no descriptors left, the next one that can be had.
-async fn accept(listener: &Listener, handler: bool) -> Stream {
+async fn accept(shared: &Shared, listener: &Listener, handler: bool) -> Stream {
     loop {
         let accepted =
             if handler { listener.accept_handler().await } else { listener.accept().await };
         match accepted {
             Ok(stream) => return stream,
             Err(error) => {
-                telemetry::warn!("cannot accept a connection: {error}");
+                shared.complain(|| format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -198,7 +198,7 @@ async fn accept(listener: &Listener, handler: bool) -> Stream {
 
 async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
     loop {
-        let stream = accept(&listener, false).await;
+        let stream = accept(&shared, &listener, false).await;
         spawn_local(conn::serve(Rc::clone(&shared), stream));
         while shared.connections() >= shared.config.clients.max_connections {
             tokio::time::sleep(ACCEPT_PAUSE).await;
