@@ -171,8 +171,8 @@ bench: build-tools dev ## Requests a second, beside a bare libzmq echo in the sa
 .PHONY: bench-front
 bench-front: build-tools run-tools test-tools $(VENV_READY) ## Our own front end beside Mongrel2, with the same bare handler, by wrk
 	@printf '\n== %s\n' 'bench-front: wrk -c 32 and -c 256, alternating rounds'
-	cargo build --locked --release --no-default-features --features front --bin lurcher-front
-	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front
+	cargo build --locked --release --no-default-features --features front --bin lurcher-front --example echo
+	PYTHONPATH=scripts:tests/python $(BIN)/python benches/front.py target/release/lurcher-front target/release/examples/echo
 
 .PHONY: leaving-front
 leaving-front: build-tools dev ## The same behind our own front end, which loses none

@@ -1,8 +1,9 @@
 """Our own front end beside Mongrel2, with the same bare handler, in alternating rounds of one run.
 
 What is compared is a ratio: requests a second, and the processor time that the front end's process takes for each. The
-handler is a loop over two pyzmq sockets in a process of its own, so all four (wrk, front end, handler, ZeroMQ's thread)
-share the machine, as they would.
+handler is a loop over two ZeroMQ sockets in a process of its own, so all four (wrk, front end, handler, ZeroMQ's
+thread) share the machine, as they would. There are two handlers: one with libzmq alone (benches/echo.rs), and one with
+pyzmq, which on two cores is soon what limits both sides.
 """
 
 from __future__ import annotations
@@ -76,10 +77,36 @@ def measure(pid: int, port: int, connections: int, seconds: int, into: Figures) 
     into.micros.append((processor_seconds(pid) - before) / count * 1e6)
 
 
+def compare(
+    what: str, sides: dict[str, tuple[int, int]], connections: int, options: argparse.Namespace
+) -> None:
+    """Rounds of both sides in turn; prints the medians, and their ratios."""
+    figures = {side: Figures() for side in sides}
+    for turn in range(options.rounds):
+        for side in sorted(sides, reverse=turn % 2 == 1):
+            measure(*sides[side], connections, options.seconds, figures[side])
+    theirs, own = figures["Mongrel2"], figures["lurcher front"]
+    for side, figure in figures.items():
+        print(f"{what} {side:<14} {figure.shown()}")
+    rate = statistics.median(own.rates) / statistics.median(theirs.rates)
+    cost = statistics.median(own.micros) / statistics.median(theirs.micros)
+    print(
+        f"{what} ratio: {rate:.2f} of the requests, {cost:.2f} of the processor time for each",
+        flush=True,
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process that was started here."""
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+
+
 def main() -> None:
     """Runs both, and prints medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", help="lurcher-front, a release build")
+    parser.add_argument("echo", help="the example `echo`, a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3)
     options = parser.parse_args()
@@ -101,31 +128,26 @@ def main() -> None:
                     raise SystemExit("lurcher-front does not listen")
                 time.sleep(0.05)
             link = mongrel2.links[0]
-            for endpoints in ((send, recv), (link.send_spec, link.recv_spec)):
-                handler = [sys.executable, "-c", HANDLER, *endpoints]
-                started.append(subprocess.Popen(handler))  # noqa: S603
-            time.sleep(1)
+            endpoints = ((send, recv), (link.send_spec, link.recv_spec))
             sides = {
                 "Mongrel2": (mongrel2.pid, mongrel2.port),
                 "lurcher front": (ours.pid, int(found[1])),
             }
-            for connections in (32, 256):
-                figures = {side: Figures() for side in sides}
-                for turn in range(options.rounds):
-                    for side in sorted(sides, reverse=turn % 2 == 1):
-                        measure(*sides[side], connections, options.seconds, figures[side])
-                theirs, own = figures["Mongrel2"], figures["lurcher front"]
-                for side, figure in figures.items():
-                    print(f"-c {connections:<4} {side:<14} {figure.shown()}")
-                rate = statistics.median(own.rates) / statistics.median(theirs.rates)
-                cost = statistics.median(own.micros) / statistics.median(theirs.micros)
-                print(
-                    f"-c {connections:<4} ratio: {rate:.2f} of the requests, {cost:.2f} of the processor time for each"
-                )
+            for kind, handler in (
+                ("libzmq", [options.echo]),
+                ("pyzmq", [sys.executable, "-c", HANDLER]),
+            ):
+                handlers = [subprocess.Popen([*handler, *at]) for at in endpoints]  # noqa: S603
+                started += handlers
+                time.sleep(1)
+                for connections in (32, 256):
+                    compare(f"{kind:<6} -c {connections:<4}", sides, connections, options)
+                for process in handlers:
+                    started.remove(process)
+                    end(process)
         finally:
             for process in reversed(started):
-                process.send_signal(signal.SIGTERM)
-                process.wait()
+                end(process)
             mongrel2.stop()
 
 

@@ -90,6 +90,7 @@ pub enum Key {
     FrontQueueLimit,
     FrontQueueTimeout,
     Retry,
+    Heartbeat,
 }
 
 /// Whose setting it is.

@@ -45,6 +45,8 @@ pub(crate) enum Sorted {
         file: Vec<u8>,
         /// How long the body is going to be; unknown if it comes in chunks.
         announced: Option<u64>,
+        /// Flow control begins on this connection with so many bytes.
+        credits: Option<u64>,
     },
     /// A part of a streamed body; its bytes are the last `bytes` of the message but one.
     Part {
@@ -115,7 +117,7 @@ pub(crate) fn sort(message: &[u8]) -> Result<Sorted, Unusable> {
         Message::UploadStart | Message::UploadDone => match upload::news(&envelope, &headers) {
             upload::News::Begins(file) => {
                 let announced = upload::announced(&headers);
-                return Ok(Sorted::Upload { sender, conn, file, announced });
+                return Ok(Sorted::Upload { sender, conn, file, announced, credits });
             }
             upload::News::Complete(path) => {
                 file = Some(path);

@@ -115,6 +115,21 @@ pub(crate) fn put_credits(out: &mut Vec<u8>, to: Address<'_>, bytes: u64) {
     put_own(out, to, b"@*", &own, br#"{"type":"credits"}"#);
 }
 
+/// Appends the framed message of connection `old` once more, as one of `to`'s connection.
+pub(crate) fn put_renamed(out: &mut Vec<u8>, to: Address<'_>, old: ConnId, frame: &[u8]) {
+    let (mut before, mut after) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let start = [to.ident.as_bytes(), b" ", before.format(old.0).as_bytes()].concat();
+    let whole = zmtp::Frame::split(frame, u64::MAX).ok().flatten();
+    match whole.and_then(|(frame, _)| frame.body.strip_prefix(&start[..])) {
+        Some(rest) => {
+            let id = after.format(to.conn.0).as_bytes();
+            zmtp::put_message(out, &[to.ident.as_bytes(), b" ", id, rest]);
+        }
+        // It is none of ours; as it was.
+        None => out.extend_from_slice(frame),
+    }
+}
+
 /// Appends a message that has nothing but keys of ours.
 fn put_own(out: &mut Vec<u8>, to: Address<'_>, path: &[u8], own: &[Own<'_>], body: &[u8]) {
     put(out, to, path, body, |block| match to.form {
@@ -367,6 +382,17 @@ mod tests {
         let text = String::from_utf8(message).unwrap();
         assert!(text.contains(":11:REMOTE_ADDR,9:127.0.0.1,10:URL_SCHEME,4:http,"), "{text}");
         assert!(text.ends_with("6:METHOD,3:GET,4:PATH,1:/,1:a,1:1,}0:,"), "{text}");
+    }
+
+    #[test]
+    fn a_message_can_be_one_of_another_connection() {
+        let message = request(Form::Json, b"GET /7 HTTP/1.0\r\nA: me 7 \r\n\r\n", &[], b"me 7");
+        let mut frame = Vec::new();
+        zmtp::put_message(&mut frame, &[&message]);
+        let mut out = Vec::new();
+        put_renamed(&mut out, Address { conn: ConnId(1234), ..TO }, TO.conn, &frame);
+        let expected = String::from_utf8(message).unwrap().replacen("me 7 /7 ", "me 1234 /7 ", 1);
+        assert_eq!(unframed(&out), expected.as_bytes());
     }
 
     #[test]

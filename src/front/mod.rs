@@ -4,7 +4,7 @@
 //!
 //! * [`zmtp`] the wire under the protocol; `message` what is written on it
 //! * `http1`, `forwarded`, `relay` the wire to the clients: requests in, responses out
-//! * `core` who gets which request; `fellows` which connections are one handler's
+//! * `core` who gets which request; `fellows` which connections are one handler's; `pulse` which are still there
 //! * `net` the sockets, and the tasks that hold them
 //!
 //! All but `net` do no I/O and read no clock. It promises that no client hangs because of a handler, that no bytes of a
@@ -14,10 +14,10 @@
 mod core;
 mod fellows;
 mod forwarded;
-mod hash;
 mod http1;
 mod message;
 mod net;
+mod pulse;
 mod relay;
 pub mod zmtp;
 

@@ -17,6 +17,7 @@
 
 pub mod control;
 pub mod error;
+pub mod hash;
 pub mod headers;
 pub mod ident;
 mod json;

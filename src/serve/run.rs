@@ -102,6 +102,8 @@ impl Serve {
             instance_words.extend([name.into(), endpoint.into()]);
         }
         front_words.extend(["--route".into(), format!("/={requests},{responses}").into()]);
+        // Bytes of a client's header that are not UTF-8 come through as they are, which JSON cannot do.
+        front_words.push("--protocol=tnetstring".into());
         if front.clients.upload == UploadWay::Refuse {
             // Here both sides can reach a directory: larger bodies need not be refused.
             front_words.push("--upload=files".into());

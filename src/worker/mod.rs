@@ -14,6 +14,7 @@ mod flusher;
 mod inflow;
 mod out;
 mod outbox;
+mod queue;
 mod reader;
 mod start;
 mod turn;
@@ -34,7 +35,6 @@ use crate::wsgi::response::Ending;
 use crate::wsgi::response::How;
 use crossbeam_channel::Receiver;
 use crossbeam_channel::Sender;
-use crossbeam_channel::TryRecvError;
 
 pub use crate::bridge::Ticket;
 pub use body::Input;
@@ -47,6 +47,9 @@ pub use start::OpenError;
 pub use turn::AtWork;
 pub use turn::Turn;
 pub use watch::Ask;
+
+use queue::Next;
+use queue::Queue;
 
 /// How a slot waits: with the interpreter released, if it holds one.
 pub trait Wait {
@@ -97,7 +100,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
-    queue: Receiver<Item>,
+    queue: Arc<Queue<Item>>,
     asked: Receiver<Ask>,
 }
 
@@ -164,23 +167,25 @@ impl Worker {
             if self.shared.abandoned.load(Ordering::Relaxed) {
                 return None;
             }
-            let item = match self.queue.try_recv() {
-                Ok(item) => {
+            let next = match self.queue.take() {
+                Next::Item(item) => {
                     // There is more to do at once: what was just answered can be joined with what follows.
                     self.shared.outbox.soon();
-                    Some(item)
+                    Next::Item(item)
                 }
-                Err(TryRecvError::Disconnected) => None,
-                Err(TryRecvError::Empty) => {
+                Next::Empty => {
                     self.shared.outbox.flush(wait);
-                    let mut item = None;
-                    wait.wait(&mut || item = self.queue.recv().ok());
-                    item
+                    self.queue.rest(wait)
                 }
+                Next::Closed => Next::Closed,
             };
-            let Some(item) = item else {
-                self.shared.outbox.flush(wait);
-                return None;
+            let item = match next {
+                Next::Item(item) => item,
+                Next::Empty => continue,
+                Next::Closed => {
+                    self.shared.outbox.flush(wait);
+                    return None;
+                }
             };
             // Recalled ones are done with; of a dead instance nobody takes an answer.
             if self.shared.orphan.load(Ordering::Relaxed) || !item.control.claim() {
@@ -203,6 +208,16 @@ impl Worker {
     /// Writes out what is left. For the end, when all slots have ended.
     pub fn finish(&self) {
         self.shared.outbox.finish();
+    }
+}
+
+impl Drop for Worker {
+    /// With no slot left to take them, requests go back.
+    fn drop(&mut self) {
+        // In a copy of the process a thread that is not there may hold the queue's lock.
+        if !self.shared.abandoned.load(Ordering::Relaxed) {
+            self.queue.close();
+        }
     }
 }
 

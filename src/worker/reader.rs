@@ -14,7 +14,6 @@ use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 
-use crossbeam_channel::Sender;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -49,13 +48,14 @@ use super::Item;
 use super::Shared;
 use super::Work;
 use super::body;
+use super::queue::Queue;
 
 /// What the reader owns.
 pub(super) struct Reader {
     pub(super) bridge: RawFd,
     pub(super) shared: Arc<Shared>,
-    /// Gone once no more requests come: slots end when they have emptied it.
-    pub(super) queue: Option<Sender<Item>>,
+    /// Closed once no more requests come: slots end when they have emptied it.
+    pub(super) queue: Arc<Queue<Item>>,
     pub(super) rules: Rules,
     /// What acks and notices are about.
     pub(super) controls: HashMap<Ticket, Arc<Control>>,
@@ -114,7 +114,7 @@ impl Reader {
                     });
                 }
                 Kind::Recall => self.recall(frame.ticket),
-                Kind::Drain => self.queue = None,
+                Kind::Drain => self.queue.close(),
                 Kind::TimedOut => {
                     let age = Duration::from_nanos(frame.number().unwrap_or(0));
                     self.shared.ask(Ask::TimedOut(frame.ticket, age));
@@ -189,11 +189,7 @@ impl Reader {
         }
         self.controls.insert(ticket, Arc::clone(&control));
         let item = Item { ticket, control, work, input, when: SystemTime::now() };
-        let refused = match &self.queue {
-            Some(queue) => queue.send(item).is_err(),
-            None => true,
-        };
-        if refused {
+        if self.queue.push(item).is_err() {
             // After a drain, or with all slots ended: it goes back, for no one here will answer it.
             self.recall(ticket);
         }
@@ -270,9 +266,9 @@ impl Reader {
     }
 
     /// The instance has gone.
-    fn orphan(mut self) {
+    fn orphan(self) {
         self.shared.orphan.store(true, Ordering::Relaxed);
-        self.queue = None;
+        self.queue.close();
         self.shared.outbox.give_up();
         for control in self.controls.values() {
             control.leave();

@@ -28,6 +28,7 @@ use super::Shared;
 use super::Turn;
 use super::Worker;
 use super::flusher;
+use super::queue::Queue;
 use super::reader::Reader;
 
 /// Why a process cannot be a worker. It was probably not started by an instance.
@@ -83,11 +84,11 @@ impl Worker {
             leaving: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
         });
-        let (sender, queue) = crossbeam_channel::unbounded();
+        let queue = Arc::new(Queue::default());
         let reader = Reader {
             bridge,
             shared: Arc::clone(&shared),
-            queue: Some(sender),
+            queue: Arc::clone(&queue),
             rules: rules(&settings),
             controls: HashMap::new(),
             sweep_at: Reader::SWEEP,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.behind import FRONT_ENDS
 from support.front import PROTOCOLS
 from support.process import COMMAND
 from support.stage import Stage
@@ -26,6 +27,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> str:
     """Both encodings of the request headers."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session", params=FRONT_ENDS)
+def front_end(request: pytest.FixtureRequest) -> str:
+    """What a suite asks through; see `support.behind`."""
     return str(request.param)
 
 

@@ -18,6 +18,7 @@ from support.load import Load
 from support.own import OwnHandler, echo, wait_for_messages
 from support.process import COMMAND
 from support.rawhttp import Client, ClosedError, get, request
+from support.rawzmtp import RawPeer
 from support.stage import Stage
 from support.waiting import wait_for
 
@@ -570,10 +571,7 @@ def test_a_slow_body_does_not_shorten_the_wait_for_a_handler(stage: Stage) -> No
 def test_a_handler_that_stops_reading_gets_no_more(stage: Stage) -> None:
     """It would else be given all that comes, and all memory with it."""
     front = stage.own_front("--queue-timeout", "200ms")
-    pull, greeting = socket.socket(socket.AF_UNIX), b"\xff" + b"\0" * 8 + b"\x7f\x03\0NULL"
-    with pull:
-        pull.connect(front.send_spec.removeprefix("ipc://"))
-        pull.sendall(greeting.ljust(64, b"\0") + b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04PULL")
+    with RawPeer(front.recv_spec, "XPUB"), RawPeer(front.send_spec, "PULL"):
         front.wait_for_handlers(1)
         before = memory_of(front.process.pid)
         for _ in range(60):

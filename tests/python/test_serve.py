@@ -5,46 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import pty
+import random
 import re
 import signal
 import socket
-from pathlib import Path
 
 import pytest
 from support.process import APPS, COMMAND, Lurcher, command_line
 from support.rawhttp import Client, get
+from support.serving import places, port_of, serve
 from support.stage import Stage
 from support.waiting import wait_for
-
-SERVING = re.compile(r"^serving at http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
-
-
-def serve(
-    stage: Stage, *options: str, app: str | None = "probe:application", bind: str = "127.0.0.1:0"
-) -> Lurcher:
-    """The command, with its private directory below the test's own."""
-    words = ["serve", *([app] if app else []), "--app-path", str(APPS), "--bind", bind, *options]
-    return stage.lurcher(
-        *words, app=None, env={"TMPDIR": str(places(stage)), "XDG_RUNTIME_DIR": ""}
-    )
-
-
-def places(stage: Stage) -> Path:
-    place = stage.directory / "tmp"
-    place.mkdir(exist_ok=True)
-    return place
-
-
-def port_of(lurcher: Lurcher) -> int:
-    """Printed when the application is loaded."""
-
-    def look() -> re.Match[str] | None:
-        assert lurcher.is_alive(), f"it ended with {lurcher.process.poll()}:\n{lurcher.err()}"
-        return SERVING.search(lurcher.out())
-
-    found = wait_for("the address that is served", look, 20)
-    assert found is not None
-    return int(found[1])
 
 
 def child(lurcher: Lurcher, word: bytes) -> int:
@@ -249,3 +220,28 @@ def test_a_terminal_sees_each_request(stage: Stage) -> None:
         _, status = os.waitpid(pid, 0)
         os.close(ours)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_bodies_of_any_size_reach_the_application(stage: Stage) -> None:
+    lurcher = serve(stage, app="told:application")
+    port = port_of(lurcher)
+    # A connection may begin with any of them, and the responses are as large: flow control is told of in every case.
+    for sizes in ((0, 1024 * 1024, 1024 * 1024 + 1), (3_000_000, 0)):
+        with Client(port) as client:
+            for size in sizes:
+                body = random.Random(size).randbytes(size)
+                chunks = (b"%x\r\n%s\r\n" % (size, body) if size else b"") + b"0\r\n\r\n"
+                for headers, sent in (([], body), ([("Transfer-Encoding", "chunked")], chunks)):
+                    response = client.ask("POST", "/", headers, sent)
+                    assert response.status == 200, lurcher.err()
+                    assert response.json()["body"].encode("latin-1") == body
+                    assert int(response.json()["CONTENT_LENGTH"]) == size
+    [place] = places(stage).iterdir()
+    assert not list((place / "uploads").iterdir())
+
+
+def test_headers_reach_the_application_byte_for_byte(stage: Stage) -> None:
+    lurcher = serve(stage, app="told:application")
+    for value in ("caf\xe9", "caf\xc3\xa9", '"\\\x01\xff', "a\tb"):
+        with Client(port_of(lurcher)) as client:
+            assert client.get("/", [("X-Some", value)]).json()["HTTP_X_SOME"] == value

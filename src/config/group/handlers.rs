@@ -30,6 +30,8 @@ pub struct Handlers {
     pub queue_timeout: Duration,
     /// Whether what may be repeated goes to a second peer when the first one dies.
     pub retry: bool,
+    /// How often each is asked for a sign of life; 0: never.
+    pub heartbeat: Duration,
 }
 
 impl Handlers {
@@ -42,6 +44,7 @@ impl Handlers {
         let queue_limit = reader.count(Key::FrontQueueLimit);
         let queue_timeout = reader.duration(Key::FrontQueueTimeout);
         let retry = reader.word(Key::Retry, |word| word == "idempotent");
+        let heartbeat = reader.duration(Key::Heartbeat);
         Some(Self {
             routes: routes?,
             ident,
@@ -50,6 +53,7 @@ impl Handlers {
             queue_limit: queue_limit?,
             queue_timeout: queue_timeout?,
             retry: retry?,
+            heartbeat: heartbeat?,
         })
     }
 }
@@ -137,5 +141,17 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         help: "Whether a request whose handler died before it answered goes to another one: never, or idempotent \
                (GET, HEAD, OPTIONS, PUT and DELETE, once)",
         reason: "It may have been done, and even a GET can do things.",
+    },
+    Setting {
+        key: Key::Heartbeat,
+        name: "heartbeat",
+        metavar: "TIME",
+        kind: Kind::Duration,
+        fallback: Fallback::Value("5s"),
+        group: Group::Handlers,
+        help: "How often handlers are asked for a sign of life (0: never); who has given none three times in a row is \
+               gone, with what it had. Those that speak ZMTP 3.0 are not asked",
+        reason: "A host that vanishes, or a process that is stopped, says no farewell: so its clients wait 15 s and not \
+                 for --response-timeout. Whoever is only busy answers, for libzmq does.",
     },
 ];

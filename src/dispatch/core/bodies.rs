@@ -18,6 +18,7 @@ pub(super) struct Beginning {
     pub(super) sender: SenderUuid,
     pub(super) file: Vec<u8>,
     pub(super) announced: Option<u64>,
+    pub(super) credits: Option<u64>,
 }
 
 impl Core {
@@ -39,7 +40,7 @@ impl Core {
         message: Message,
         now: Instant,
     ) {
-        let Beginning { sender, file, announced } = begins;
+        let Beginning { sender, file, announced, credits } = begins;
         let mut upload = Upload::new(&self.upload_place, file);
         let refuse = if announced.is_some_and(|bytes| self.is_too_large(bytes)) {
             // Removed here and now: it may be complete before the front end hears of the refusal.
@@ -61,7 +62,7 @@ impl Core {
         if self.is_closed(key) {
             return;
         }
-        let connection = self.connection(key, sender, now);
+        let connection = self.connection(key, sender, credits, now);
         let Some(status) = refuse else {
             connection.uploading = Some(upload).filter(|_| !connection.closing);
             return;

@@ -55,12 +55,7 @@ impl Core {
                     return;
                 }
                 self.counters.requests += 1;
-                // Only the first request of a connection tells its credits (protocol section 7.2). Of one that was
-                // forgotten all is free again.
-                self.links[link].flow |= credits.is_some();
-                let fresh = self.links[link].flow && !self.connections.contains_key(&key);
-                let connection = self.connection(key, sender, now);
-                connection.credits = credits.or(connection.credits).or(fresh.then_some(CREDITS));
+                self.connection(key, sender, credits, now);
                 let mut upload = None;
                 if self.is_too_large(inline as u64) {
                     refuse.get_or_insert(Refusal::Page(413));
@@ -83,8 +78,8 @@ impl Core {
                 }
                 self.enqueue(key, item, now);
             }
-            Ok(Sorted::Upload { sender, conn, file, announced }) => {
-                let begins = Beginning { sender, file, announced };
+            Ok(Sorted::Upload { sender, conn, file, announced, credits }) => {
+                let begins = Beginning { sender, file, announced, credits };
                 self.body_begins(Key { link, conn }, begins, message, now);
             }
             Ok(Sorted::Part { sender, conn, part, bytes }) => {
@@ -96,7 +91,7 @@ impl Core {
             Ok(Sorted::Event(conn, Event::Disconnect)) => self.client_gone(Key { link, conn }),
             Ok(Sorted::Event(conn, Event::Credits(bytes))) => {
                 let key = Key { link, conn };
-                self.links[link].flow = true;
+                self.links[link].window.get_or_insert(CREDITS);
                 if let Some(connection) = self.connections.get_mut(&key) {
                     connection.credited(bytes, now);
                     self.send_later(key);
@@ -114,14 +109,23 @@ impl Core {
         closed
     }
 
+    /// The connection, as one that a message has come of. Only its first request tells its credits (protocol section 7.2),
+    /// also by the message that begins an upload; of one that was forgotten all is free again.
     pub(super) fn connection(
         &mut self,
         key: Key,
         sender: SenderUuid,
+        credits: Option<u64>,
         now: Instant,
     ) -> &mut Connection {
-        let connection =
-            self.connections.entry(key).or_insert_with(|| Connection::new(sender.clone(), now));
+        let link = &mut self.links[key.link];
+        link.window = credits.or(link.window);
+        let connection = self.connections.entry(key).or_insert_with(|| {
+            let mut fresh = Connection::new(sender.clone(), now);
+            fresh.credits = link.window;
+            fresh
+        });
+        connection.credits = credits.or(connection.credits);
         connection.sender = sender;
         connection.touched = now;
         connection
@@ -135,7 +139,7 @@ impl Core {
         }
         let link = &mut self.links[link];
         link.out.clear();
-        link.flow = false;
+        link.window = None;
         // Its ids start again at 1 (protocol section 1.2).
         link.closed.iter_mut().for_each(std::collections::HashSet::clear);
     }

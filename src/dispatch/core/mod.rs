@@ -40,6 +40,7 @@ use crate::config::Limits;
 use crate::config::Timeouts;
 use crate::config::Uploads;
 use crate::http::request_id::RequestIds;
+use crate::proto::hash::Quick;
 use crate::proto::ident::ConnId;
 use crate::telemetry;
 use crate::transport::Message;
@@ -140,8 +141,8 @@ struct LinkSide {
     /// Their bytes in this turn.
     fresh: usize,
     congested: bool,
-    /// Whether this front end has shown that it does flow control.
-    flow: bool,
+    /// Bytes that may be under way to one client, if this front end has shown that it does flow control.
+    window: Option<u64>,
     /// Connections closed by us in this sweep and the one before. What their clients had sent before they knew is not
     /// run, since no answer could reach them (protocol section 4.7); ids are not used again by a living front end.
     closed: [HashSet<ConnId>; 2],
@@ -199,9 +200,9 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Core {
     links: Vec<LinkSide>,
-    workers: HashMap<WorkerId, WorkerSide>,
-    connections: HashMap<Key, Connection>,
-    exchanges: HashMap<Ticket, Exchange>,
+    workers: HashMap<WorkerId, WorkerSide, Quick>,
+    connections: HashMap<Key, Connection, Quick>,
+    exchanges: HashMap<Ticket, Exchange, Quick>,
     /// Connections whose first waiting request may be run, in the order in which these came to the head of their line.
     queue: VecDeque<Key>,
     /// Requests in all lines.
@@ -251,9 +252,9 @@ impl Core {
     pub fn new(settings: &Settings, clock: Clock) -> Core {
         Core {
             links: (0..settings.front_end.links.len()).map(|_| LinkSide::default()).collect(),
-            workers: HashMap::new(),
-            connections: HashMap::new(),
-            exchanges: HashMap::new(),
+            workers: HashMap::default(),
+            connections: HashMap::default(),
+            exchanges: HashMap::default(),
             queue: VecDeque::new(),
             waiting: 0,
             limits: settings.limits.clone(),

@@ -637,6 +637,27 @@ fn an_upload_runs_when_it_is_complete_and_its_file_goes_away() {
 }
 
 #[test]
+fn an_upload_may_be_what_tells_of_flow_control() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("upload");
+    std::fs::write(&file, "body").unwrap();
+    let mut w = World::with_worker(2);
+    let begins = upload_keys(&file, false) + r#","DOWNLOAD_CREDITS":"150000""#;
+    w.send(0, 1, "/up", &begins, "");
+    w.send(0, 1, "/up", &upload_keys(&file, true), "");
+    assert_eq!(requests(&w.frames(W)), [1]);
+    w.data(1, 200_000);
+    assert_eq!(payload(&w.published(0)), 150_000);
+    w.credits(1, 50_000);
+    assert_eq!(payload(&w.published(0)), 50_000);
+    // One that is not known, or no longer: its window is that of the others.
+    w.get(0, 2, "/");
+    assert_eq!(requests(&w.frames(W)), [2]);
+    w.data(2, 200_000);
+    assert_eq!(payload(&w.published(0)), 150_000);
+}
+
+#[test]
 fn a_body_that_is_too_large_is_refused_as_early_as_it_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("upload");

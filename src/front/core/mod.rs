@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::front::hash::Quick;
 use crate::proto::ConnId;
+use crate::proto::hash::Quick;
 use outbox::Outbox;
 
 /// What is bounded here.
@@ -133,6 +133,8 @@ struct Waiting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stay {
+    /// It is not given requests yet: nobody publishes for it.
+    Coming,
     /// It is given requests.
     Here,
     /// It has half-closed: what was written, and what belongs to it, still goes to it.
@@ -291,17 +293,13 @@ impl Core {
         }
     }
 
-    /// The first bytes of an answer have come: from now on it must not be repeated. Gives the peer that was asked.
+    /// Bytes of an answer have come: from now on it must not be repeated. Gives the peer that was asked; none if nobody was,
+    /// so that it is no answer.
     pub(crate) fn answered(&mut self, conn: ConnId) -> Option<PeerId> {
         let exchange = self.exchanges.get_mut(&conn.0)?;
-        exchange.answered = true;
-        match exchange.place {
-            Place::Peer(peer, _) => {
-                exchange.kept = None;
-                Some(peer)
-            }
-            Place::Queue => None,
-        }
+        let Place::Peer(peer, _) = exchange.place else { return None };
+        (exchange.answered, exchange.kept) = (true, None);
+        Some(peer)
     }
 
     /// The exchange of a connection is over, however it ended. Gives the peer that had it.
@@ -318,7 +316,7 @@ impl Core {
                     peer.outstanding -= 1;
                     peer.open -= usize::from(exchange.open);
                     match peer.stay {
-                        Stay::Here => {}
+                        Stay::Coming | Stay::Here => {}
                         Stay::Leaving => self.wake.push(id),
                         Stay::Left => self.forget_if_done(id),
                     }

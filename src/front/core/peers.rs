@@ -14,24 +14,47 @@ use super::Stay;
 use crate::proto::ConnId;
 
 impl Core {
-    /// A peer takes requests of a route from now on.
-    pub(crate) fn joined(&mut self, route: RouteId) -> PeerId {
+    /// A peer is there. It takes requests of the route when it may [`Self::begin`].
+    pub(crate) fn arrived(&mut self, route: RouteId) -> PeerId {
         let id = PeerId(self.number());
         let peer = Peer {
             route,
-            stay: Stay::Here,
+            stay: Stay::Coming,
             outstanding: 0,
             open: 0,
             turn: 0,
             out: Outbox::default(),
         };
         self.peers.insert(id, peer);
+        id
+    }
+
+    /// A peer that has arrived takes requests from now on.
+    pub(crate) fn begin(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.stay == Stay::Coming) else {
+            return;
+        };
+        peer.stay = Stay::Here;
+        let route = peer.route;
         if let Some(route) = self.routes.get_mut(route.0) {
             route.peers.push(id);
             route.generation += 1;
         }
         self.serve(route);
+    }
+
+    /// A peer that has arrived, and takes requests.
+    #[cfg(test)]
+    pub(crate) fn joined(&mut self, route: RouteId) -> PeerId {
+        let id = self.arrived(route);
+        self.begin(id);
         id
+    }
+
+    /// The peers that have arrived and not yet begun.
+    pub(crate) fn coming(&self) -> impl Iterator<Item = PeerId> {
+        let coming = self.peers.iter().filter(|(_, peer)| peer.stay == Stay::Coming);
+        coming.map(|(id, _)| *id)
     }
 
     /// What has to be written to a peer.
@@ -58,17 +81,18 @@ impl Core {
     /// A peer has half-closed its connection. What was not written to it goes to others, but for what belongs to
     /// requests that it has got.
     pub(crate) fn leaving(&mut self, now: Instant, id: PeerId) {
-        let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.stay == Stay::Here) else {
-            return;
-        };
+        let comes = |peer: &&mut Peer| matches!(peer.stay, Stay::Coming | Stay::Here);
+        let Some(peer) = self.peers.get_mut(&id).filter(comes) else { return };
         peer.stay = Stay::Leaving;
         let begun = peer.out.begun();
         let exchanges = &self.exchanges;
+        // What is about no connection asks for an answer that it cannot give any more.
         let taken = peer.out.take(begun, |conn, _| {
-            exchanges.get(&conn.0).is_some_and(|exchange| match exchange.place {
-                Place::Peer(at, end) => at == id && end > begun,
-                Place::Queue => false,
-            })
+            conn == ConnId(0)
+                || exchanges.get(&conn.0).is_some_and(|exchange| match exchange.place {
+                    Place::Peer(at, end) => at == id && end > begun,
+                    Place::Queue => false,
+                })
         });
         let route = peer.route;
         self.part(route, id);
@@ -118,8 +142,14 @@ impl Core {
         }
     }
 
-    /// A peer is dead. Gives the connections whose requests died with it; their exchanges are over.
-    pub(crate) fn gone(&mut self, now: Instant, id: PeerId) -> Vec<ConnId> {
+    /// A peer is dead. Gives the connections whose requests died with it; their exchanges are over. A request that is sent
+    /// once more gets the number and the message that `anew` makes of its own, so that a late answer misses it.
+    pub(crate) fn gone(
+        &mut self,
+        now: Instant,
+        id: PeerId,
+        mut anew: impl FnMut(ConnId, &[u8]) -> (ConnId, Vec<u8>),
+    ) -> Vec<ConnId> {
         let Some(mut peer) = self.peers.remove(&id) else { return Vec::new() };
         let route = peer.route;
         self.part(route, id);
@@ -145,13 +175,17 @@ impl Core {
                 exchange.kept = Some(messages);
                 self.counters.moved += 1;
                 self.requeue(now, conn);
-            } else if let Exchange { repeatable: true, answered: false, kept: Some(_), .. } =
+            } else if let Exchange { repeatable: true, answered: false, kept: Some(kept), .. } =
                 exchange
             {
+                let (new, message) = anew(conn, kept);
                 // Once more, and no more.
-                exchange.repeatable = false;
+                (exchange.repeatable, exchange.kept) = (false, Some(message));
+                if let Some(exchange) = self.exchanges.remove(&conn.0) {
+                    self.exchanges.insert(new.0, exchange);
+                }
                 self.counters.retried += 1;
-                self.requeue(now, conn);
+                self.requeue(now, new);
             } else {
                 self.exchanges.remove(&conn.0);
                 self.counters.lost += 1;

@@ -51,8 +51,15 @@ impl Table {
     }
 
     fn gone(&mut self, peer: PeerId) -> Vec<u32> {
-        self.core.gone(self.now, peer).into_iter().map(|conn| conn.0).collect()
+        self.core.gone(self.now, peer, anew).into_iter().map(|conn| conn.0).collect()
     }
+}
+
+/// The number and the message of a request that is sent once more.
+fn anew(conn: ConnId, message: &[u8]) -> (ConnId, Vec<u8>) {
+    assert_eq!(message, format!("<{conn}>").as_bytes());
+    let conn = ConnId(conn.0 + 100);
+    (conn, format!("<{conn}>").into_bytes())
 }
 
 #[test]
@@ -193,8 +200,9 @@ fn what_may_be_repeated_is_repeated_once() {
     table.core.answered(ConnId(3));
     assert_eq!(table.gone(a), [2, 3, 4], "no GET; an answer has begun; a body in parts");
     let b = table.join();
-    assert_eq!(table.write(b), "<1>");
-    assert_eq!(table.gone(b), [1], "not a third time");
+    assert_eq!(table.write(b), "<101>");
+    assert_eq!(table.core.peer_of(ConnId(1)), None, "a late answer to the first one is for nobody");
+    assert_eq!(table.gone(b), [101], "not a third time");
     assert_eq!(table.core.counters().retried, 1);
 }
 
@@ -206,7 +214,23 @@ fn what_waited_may_be_repeated_too() {
     assert_eq!(table.write(a), "<1>");
     assert_eq!(table.gone(a), [0; 0]);
     let b = table.join();
-    assert_eq!(table.write(b), "<1>");
+    assert_eq!(table.write(b), "<101>");
+}
+
+#[test]
+fn who_has_come_is_given_nothing_before_it_begins() {
+    let mut table = Table::new(LIMITS);
+    let a = table.core.arrived(ROUTE);
+    assert_eq!((table.submit(1), table.core.peers(ROUTE)), (Placed::Queued, 0));
+    assert_eq!(table.text(a), "");
+    table.core.begin(a);
+    table.core.begin(a);
+    assert_eq!((table.write(a), table.core.peers(ROUTE)), ("<1>".into(), 1));
+    let b = table.core.arrived(ROUTE);
+    table.core.tell(b, ConnId(0), b"?");
+    table.core.leaving(table.now, b);
+    table.core.begin(b);
+    assert!(table.core.may_close(b), "it left before; nothing is asked of it");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::shared::Ctl;
+use super::control::Ctl;
 use crate::proto::ConnId;
 
 /// How a request ended without an answer.
@@ -25,6 +25,8 @@ pub(crate) struct Inbox {
     pub(crate) bytes: Vec<u8>,
     /// No more will come: a handler closes the connection.
     pub(crate) close: bool,
+    /// Bytes came that nobody had asked for: the connection ends.
+    pub(crate) unasked: bool,
     /// The connection ends at once.
     pub(crate) cancel: bool,
     /// The request has ended.
@@ -40,7 +42,8 @@ pub(crate) struct Inbox {
 /// A client's connection as others see it.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) id: ConnId,
+    /// Another one once its request goes to a second handler.
+    pub(crate) id: Cell<ConnId>,
     inbox: RefCell<Inbox>,
     fresh: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -52,7 +55,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(id: ConnId) -> Client {
         Client {
-            id,
+            id: Cell::new(id),
             inbox: RefCell::default(),
             fresh: Cell::new(false),
             waker: RefCell::new(None),
@@ -80,6 +83,12 @@ impl Client {
         drop(inbox);
         self.news();
         fits
+    }
+
+    /// Bytes have come that no request had asked for: they must not become a part of the next response.
+    pub(crate) fn unasked(&self) {
+        self.inbox.borrow_mut().unasked = true;
+        self.news();
     }
 
     pub(crate) fn control(&self, ctl: Ctl) {

@@ -124,7 +124,7 @@ async fn serve_requests(mut conn: Conn) {
 impl Conn {
     /// Ends what is under way, and tells the handler.
     fn goodbye(&mut self) {
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         let had = self.shared.with_core(|core| core.over(conn));
         let known = std::mem::replace(&mut self.known_closed, true);
         if let Some(peer) = had.or(self.peer).filter(|_| !known) {

@@ -91,17 +91,11 @@ impl Conn {
     /// Makes sure that no handler has sent anything, or closed the connection, while no request is under way.
     pub(super) fn quiet(&mut self) -> Result<(), Next> {
         let (ends, unasked) =
-            self.client.look(|inbox| (inbox.close || inbox.cancel, !inbox.bytes.is_empty()));
+            self.client.look(|inbox| (inbox.close || inbox.cancel, inbox.unasked));
         if !ends && !unasked {
             return Ok(());
         }
         self.known_closed |= ends;
-        if unasked {
-            let id = self.client.id;
-            self.shared.complain(|| {
-                format!("connection {id} is closed: bytes came that nobody had asked for")
-            });
-        }
         Err(Next::Close)
     }
 

@@ -2,10 +2,12 @@
 
 mod client;
 mod conn;
+mod control;
 mod head;
 mod listen;
 mod parent;
 mod peer;
+mod publisher;
 mod record;
 mod request;
 mod respond;
@@ -15,6 +17,7 @@ mod stream;
 mod told;
 mod turns;
 mod upload;
+mod wire;
 
 pub use run::run;
 pub(in crate::front) use stream::From;

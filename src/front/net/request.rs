@@ -182,7 +182,7 @@ impl Conn {
                 Err(error) if is_would_block(&error) => self.wait(true, !all).await,
                 Err(_) => return Err(NoBody::Gone),
             }
-            if self.client.look(|inbox| inbox.cancel) {
+            if self.client.look(|inbox| inbox.cancel || inbox.unasked) {
                 return Err(NoBody::Gone);
             }
             if self.client.look(|inbox| inbox.late) {
@@ -236,7 +236,7 @@ impl Conn {
             let window = shared.config.clients.client_window;
             own.push(("DOWNLOAD_CREDITS", digits.format(window).as_bytes()));
         }
-        let (conn, route, method) = (self.client.id, known.route, known.head.method);
+        let (conn, route, method) = (self.client.id.get(), known.route, known.head.method);
         let repeatable = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
         self.with_message(known, body, replaced, left_out, &own, |frame| {
             let request = core::Request { route, conn, frame, repeatable, open };
@@ -275,7 +275,7 @@ impl Conn {
             keys,
         };
         shared.with_frame(|frame| {
-            message::put_request(frame, shared.address(self.client.id), &request, body);
+            message::put_request(frame, shared.address(self.client.id.get()), &request, body);
             act(frame)
         })
     }

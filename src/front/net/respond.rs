@@ -63,6 +63,7 @@ struct News {
     step: Step,
     came: bool,
     cancel: bool,
+    unasked: bool,
     close: bool,
     late: bool,
     fate: Option<Fate>,
@@ -79,7 +80,7 @@ impl Conn {
     ) -> Answer {
         self.relay.restart(known.asked, true);
         let mut end = self.run(known, upload.as_mut()).await;
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
         let unread = upload.as_ref().is_some_and(|upload| !upload.is_done());
         if let Some(upload) = upload {
@@ -122,15 +123,12 @@ impl Conn {
             }
             let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
             let news = self.take_news(uploading || shared.stopping());
-            if news.came && !answered {
-                answered = true;
-                self.shared.with_core(|core| core.answered(self.client.id));
-            }
+            answered |= news.came;
             match news.step {
                 Step::More => {}
                 Step::Done { keep } => done = Some(keep),
                 Step::Broken(error) => {
-                    let id = self.client.id;
+                    let id = self.client.id.get();
                     shared.complain(|| {
                         format!("connection {id}: a handler's response is broken: {error}")
                     });
@@ -145,6 +143,9 @@ impl Conn {
             if news.cancel {
                 self.known_closed = true;
                 return End::Dropped;
+            }
+            if news.unasked && !answered {
+                return End::Gone;
             }
             let before = self.backlog();
             let Ok(all) = self.write() else { return End::Gone };
@@ -242,6 +243,7 @@ impl Conn {
                 step,
                 came,
                 cancel: inbox.cancel,
+                unasked: inbox.unasked,
                 close: inbox.close,
                 late: std::mem::take(&mut inbox.late),
                 fate: inbox.fate.take(),
@@ -265,7 +267,7 @@ impl Conn {
         if window == 0 || free < window / 4 {
             return;
         }
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         let peer = self.shared.core.borrow().peer_of(conn);
         if let Some(peer) = peer {
             self.received -= free;

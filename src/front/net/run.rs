@@ -20,7 +20,8 @@ use super::listen;
 use super::listen::SocketFiles;
 use super::parent::Parent;
 use super::parent::Word;
-use super::peer;
+use super::peer::serve_puller;
+use super::publisher::serve_publisher;
 use super::record::Record;
 use super::shared::Shared;
 use super::stream::Listener;
@@ -103,9 +104,9 @@ async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
                 let stream = accept(&shared, &listener, true).await;
                 let shared = Rc::clone(&shared);
                 if pulls {
-                    spawn_local(peer::serve_puller(shared, route, stream));
+                    spawn_local(serve_puller(shared, route, stream));
                 } else {
-                    spawn_local(peer::serve_publisher(shared, route, stream));
+                    spawn_local(serve_publisher(shared, route, stream));
                 }
             }
         });
@@ -207,9 +208,12 @@ async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
 }
 
 async fn tick(shared: Rc<Shared>) {
+    let mut last = Instant::now();
     loop {
         tokio::time::sleep(TICK).await;
-        shared.tick(Instant::now());
+        let now = Instant::now();
+        shared.tick(now, now.saturating_duration_since(last));
+        last = now;
     }
 }
 

@@ -6,10 +6,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
 use std::time::Instant;
 
 use super::client::Client;
 use super::client::Fate;
+use super::control::Ctl;
 use super::record::Record;
 use super::told::Told;
 use crate::config::Front;
@@ -19,14 +21,18 @@ use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::Fellows;
 use crate::front::fellows::SubId;
-use crate::front::hash::Quick;
 use crate::front::message;
 use crate::front::message::Address;
 use crate::front::message::Form;
+use crate::front::pulse;
+use crate::front::pulse::Beats;
 use crate::proto::ConnId;
 use crate::proto::Reply;
-use crate::proto::tnetstring::Item;
+use crate::proto::hash::Quick;
 use crate::telemetry::Limited;
+
+/// Of the time between two looks at the clock so much counts as spent awake: in the rest we could hear no sign of life.
+const SLEEP_MAX: Duration = Duration::from_millis(200);
 
 /// Ids stay below this, so that handlers that take them for signed numbers see them right.
 const ID_MAX: u32 = i32::MAX.cast_unsigned();
@@ -40,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) form: Form,
     pub(crate) core: RefCell<Core>,
     pub(crate) fellows: RefCell<Fellows>,
+    beats: RefCell<Beats>,
     pub(crate) record: Record,
     clients: RefCell<HashMap<u32, Rc<Client>, Quick>>,
     writers: RefCell<HashMap<PeerId, Waker, Quick>>,
@@ -69,12 +76,14 @@ impl Shared {
             retry: handlers.retry,
         };
         let core = Core::new(limits, handlers.routes.len());
+        let beats = RefCell::new(Beats::new(handlers.heartbeat));
         Shared {
             core: RefCell::new(core),
             config,
             ident,
             form,
             fellows: RefCell::default(),
+            beats,
             record,
             clients: RefCell::default(),
             writers: RefCell::default(),
@@ -95,6 +104,13 @@ impl Shared {
     /// A new client, with an id that no other has.
     pub(crate) fn welcome(&self) -> Rc<Client> {
         let mut clients = self.clients.borrow_mut();
+        let id = self.next_conn(&clients);
+        let client = Rc::new(Client::new(id));
+        clients.insert(id.0, Rc::clone(&client));
+        client
+    }
+
+    fn next_conn(&self, clients: &HashMap<u32, Rc<Client>, Quick>) -> ConnId {
         let mut id = self.last_conn.get();
         loop {
             id = if id >= ID_MAX { 1 } else { id + 1 };
@@ -103,9 +119,7 @@ impl Shared {
             }
         }
         self.last_conn.set(id);
-        let client = Rc::new(Client::new(ConnId(id)));
-        clients.insert(id, Rc::clone(&client));
-        client
+        ConnId(id)
     }
 
     /// The connection of a client is closed.
@@ -202,7 +216,8 @@ impl Shared {
     /// A peer is dead: its clients are told. Gives how many requests are lost.
     pub(crate) fn gone(&self, peer: PeerId) -> usize {
         self.fellows.borrow_mut().forget(peer);
-        let lost = self.with_core(|core| core.gone(Instant::now(), peer));
+        let anew = |conn: ConnId, message: &[u8]| self.renamed(conn, message);
+        let lost = self.with_core(|core| core.gone(Instant::now(), peer, anew));
         let clients = self.clients.borrow();
         for conn in &lost {
             if let Some(client) = clients.get(&conn.0) {
@@ -212,8 +227,45 @@ impl Shared {
         lost.len()
     }
 
-    /// Looks what has taken too long.
-    pub(crate) fn tick(&self, now: Instant) {
+    /// Gives a connection another id, and its request's message with it: should the handler that is taken for dead answer
+    /// after all, that must not become a part of the other one's answer.
+    fn renamed(&self, old: ConnId, message: &[u8]) -> (ConnId, Vec<u8>) {
+        let mut clients = self.clients.borrow_mut();
+        let (Some(client), new) = (clients.remove(&old.0), self.next_conn(&clients)) else {
+            return (old, message.to_vec());
+        };
+        client.id.set(new);
+        clients.insert(new.0, client);
+        let mut frame = Vec::with_capacity(message.len() + 16);
+        message::put_renamed(&mut frame, self.address(new), old, message);
+        (new, frame)
+    }
+
+    /// A publishing connection has got our subscription: who waits for that may have requests.
+    pub(crate) fn may_answer(&self, sub: SubId) {
+        self.fellows.borrow_mut().subscribed(sub);
+        self.wake_coming();
+    }
+
+    /// Lets those look who have come and were not given anything yet.
+    fn wake_coming(&self) {
+        let (core, writers) = (self.core.borrow(), self.writers.borrow());
+        for waker in core.coming().filter_map(|peer| writers.get(&peer)) {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// For how long a handler may rely on our next PING, in tenths of a second.
+    pub(crate) fn time_to_live(&self) -> u16 {
+        pulse::time_to_live(self.config.handlers.heartbeat)
+    }
+
+    /// Looks what has taken too long. `time` has passed since the last look.
+    pub(crate) fn tick(&self, now: Instant, time: Duration) {
+        if self.beats.borrow_mut().passed(time, SLEEP_MAX) {
+            self.fellows.borrow().beat();
+        }
+        self.wake_coming();
         let expired = self.with_core(|core| core.expired(now));
         let clients = self.clients.borrow();
         for conn in expired {
@@ -252,14 +304,23 @@ impl Shared {
             let client = self.clients.borrow().get(&conn.0).cloned();
             match (client, ctl) {
                 (Some(client), None) => {
-                    if !client.deliver(reply.payload, self.config.clients.reply_limit) {
+                    // From now on it must not be asked of another one.
+                    let peer = self.core.borrow_mut().answered(conn);
+                    if peer.is_none() && !reply.payload.is_empty() {
+                        client.unasked();
+                        self.complain(|| {
+                            format!(
+                                "connection {conn} is closed: bytes came that nobody had asked for"
+                            )
+                        });
+                    } else if !client.deliver(reply.payload, self.config.clients.reply_limit) {
                         self.complain(|| {
                             format!(
                                 "connection {conn} is cut: its replies are beyond --reply-limit"
                             )
                         });
                     }
-                    if let Some(peer) = self.core.borrow().peer_of(conn) {
+                    if let Some(peer) = peer {
                         self.fellows.borrow_mut().answered(peer, sub);
                     }
                 }
@@ -289,34 +350,6 @@ impl Shared {
         if let Some(held) = self.noise.borrow_mut().allow(Instant::now()) {
             crate::telemetry::warn!("{}{held}", text());
         }
-    }
-}
-
-/// What a control message asks for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ctl {
-    pub(crate) keep_alive: bool,
-    pub(crate) cancel: bool,
-    pub(crate) credits: u64,
-}
-
-impl Ctl {
-    /// Reads `["ctl", {…}]` (protocol section 7.1).
-    fn read(payload: &[u8]) -> Option<Ctl> {
-        let Item::List(items) = Item::parse(payload).ok()? else { return None };
-        let [Item::Bytes(b"ctl"), Item::Dict(pairs)] = items.as_slice() else { return None };
-        let mut ctl = Ctl::default();
-        for (key, value) in pairs {
-            match (*key, value) {
-                (b"keep-alive", _) => ctl.keep_alive = true,
-                (b"cancel", _) => ctl.cancel = true,
-                (b"credits", Item::Integer(bytes)) => {
-                    ctl.credits = u64::try_from(*bytes).unwrap_or(0);
-                }
-                _ => {}
-            }
-        }
-        Some(ctl)
     }
 }
 

@@ -7,12 +7,16 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 use std::task::Context;
 use std::task::Poll;
 
+use nix::sys::socket::MsgFlags;
 use nix::sys::socket::Shutdown;
+use nix::sys::socket::recv;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt;
+use tokio::io::Interest;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tokio::net::UnixListener;
@@ -56,10 +60,25 @@ impl Stream {
         }
     }
 
+    /// Reads what is there; 0 is the end. A read that does not fill the buffer has emptied the socket: the next one fails
+    /// without asking the kernel, until it says that there is more.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.try_read(buffer),
-            Stream::Unix(stream) => stream.try_read(buffer),
+        let mut got = 0;
+        let mut read = |fd: RawFd| {
+            got = recv(fd, buffer, MsgFlags::empty())?;
+            if got == 0 || got == buffer.len() {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        };
+        let tried = match self {
+            Stream::Tcp(stream) => stream.try_io(Interest::READABLE, || read(stream.as_raw_fd())),
+            Stream::Unix(stream) => stream.try_io(Interest::READABLE, || read(stream.as_raw_fd())),
+        };
+        match tried {
+            Err(error) if got == 0 => Err(error),
+            _ => Ok(got),
         }
     }
 

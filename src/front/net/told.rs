@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use crate::front::core::PeerId;
-use crate::front::hash::Quick;
 use crate::proto::ConnId;
+use crate::proto::hash::Quick;
 
 /// How many connections are kept in mind.
 const MOST: usize = 4096;

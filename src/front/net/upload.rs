@@ -185,8 +185,10 @@ impl Conn {
 
     /// Makes a file for a body, with what is there of it.
     fn spool(&self, directory: &std::path::Path, first: &[u8]) -> std::io::Result<Spool> {
-        // Nobody else's file can be met: the process and the connection's id are in its name, and it must be new.
-        let name = format!("upload.{}.{}.{}", std::process::id(), self.client.id, self.requests);
+        // Nobody else's file can be met: the process and the connection's id are in its name, and it must be new. At its end
+        // are six digits or more, as handlers expect it of Mongrel2's, which makes them by mkstemp.
+        let (process, conn) = (std::process::id(), self.client.id.get());
+        let name = format!("upload.{process}.{conn}.{:06}", self.requests);
         let path = directory.join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let text = path.display().to_string();
@@ -210,7 +212,7 @@ impl Conn {
                 break;
             }
             upload.done = last;
-            let conn = self.client.id;
+            let conn = self.client.id.get();
             match &mut upload.to {
                 To::Stream(credits) => {
                     *credits = credits.saturating_sub(part.len() as u64);
@@ -240,7 +242,7 @@ impl Conn {
     /// Says that the file is complete.
     fn finish_file(&mut self, known: &Known<'_>, path: &str) {
         let fields = [(UPLOAD_START, path.as_bytes()), (UPLOAD_DONE, path.as_bytes())];
-        let conn = self.client.id;
+        let conn = self.client.id.get();
         let shared = std::rc::Rc::clone(&self.shared);
         self.with_message(known, b"", &fields, &[], &[], |frame| {
             shared.with_core(|core| core.follow(conn, frame, true));

@@ -90,6 +90,12 @@ pub(super) fn put_ready(out: &mut Vec<u8>, socket_type: &str) {
     put_command(out, "READY", &data);
 }
 
+/// Appends a question for a sign of life. The peer may take us for gone when it hears nothing of us for `ttl` tenths of a
+/// second; 0: never.
+pub fn put_ping(out: &mut Vec<u8>, ttl: u16) {
+    put_command(out, "PING", &ttl.to_be_bytes());
+}
+
 /// Appends the answer to a PING.
 pub fn put_pong(out: &mut Vec<u8>, context: &[u8]) {
     put_command(out, "PONG", context);

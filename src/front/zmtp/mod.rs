@@ -10,6 +10,7 @@ mod handshake;
 
 pub use command::Command;
 pub use command::put_cancel;
+pub use command::put_ping;
 pub use command::put_pong;
 pub use command::put_subscribe;
 pub use frame::Frame;

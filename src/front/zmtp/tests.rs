@@ -108,6 +108,9 @@ fn pings_are_answered_with_their_context() {
     let mut out = Vec::new();
     put_pong(&mut out, b"abc");
     assert_eq!(out, b"\x04\x08\x04PONGabc");
+    out.clear();
+    put_ping(&mut out, 0x0102);
+    assert_eq!(out, b"\x04\x07\x04PING\x01\x02");
     assert_eq!(Command::parse(b"\x04PING\0"), Err(ZmtpError::Command));
     let long = [&b"\x04PING\0\0"[..], &[7; 40]].concat();
     assert_eq!(Command::parse(&long), Ok(Command::Ping(&[7; 16])));

@@ -1,7 +1,8 @@
-"""Runs the tests of Django's source distribution with another live server: Lurcher behind Mongrel2.
+"""Runs the tests of Django's source distribution with another live server: Lurcher, behind the front end that
+SUITE_FRONT_END says.
 
-In place of the server that a LiveServerThread makes in its thread there is one of the same face which starts the two as
-child processes, with the settings of that moment. The words given are those of Django's tests/runtests.py; `--client`
+In place of the server that a LiveServerThread makes in its thread there is one of the same face which starts child
+processes, with the settings of that moment. The words given are those of Django's tests/runtests.py; `--client`
 or `--client-chunks` before them lets Django's test client ask such a server as well, with bodies by length or in
 chunks, instead of calling the application.
 """
@@ -27,24 +28,18 @@ from django.db import connections
 from django.http import HttpResponse
 from django.test import testcases
 from django.test.client import ClientHandler
-from support.stage import Stage
+from support.behind import behind
 
 NAMES = """ALLOWED_HOSTS DEFAULT_AUTO_FIELD INSTALLED_APPS LANGUAGE_CODE LOGGING MEDIA_ROOT MEDIA_URL MIDDLEWARE
     ROOT_URLCONF SECRET_KEY SITE_ID STATICFILES_DIRS STATICFILES_FINDERS STATIC_ROOT STATIC_URL TEMPLATES USE_TZ"""
 
 
-class Behind:
-    """Mongrel2 and Lurcher, with the face of a ThreadedWSGIServer."""
+class LiveServer:
+    """Lurcher, with the face of a ThreadedWSGIServer. Its handler is another of the kind given, made in the worker."""
 
-    def __init__(self, address: tuple[str, int], *_: object, **__: object) -> None:
+    def __init__(self, port: int, static_handler: type | None) -> None:
         self.ended = threading.Event()
         self.directory = tempfile.TemporaryDirectory(prefix="lurcher-")
-        self.stage = Stage(Path(self.directory.name))
-        self.front, self.words = self.stage.mongrel2_for_uploads(at=address[1] or None)
-        self.server_address = (address[0], self.front.port)
-
-    def set_app(self, handler: Any) -> None:
-        """Never mind the handler of this process: another of its kind is made in the worker."""
         told = {name: getattr(settings, name) for name in NAMES.split() if hasattr(settings, name)}
         told["DATABASES"] = {
             alias: {
@@ -53,18 +48,22 @@ class Behind:
             }
             for alias in connections
         }
-        kind = type(handler)
-        static_handler = handler and f"{kind.__module__}.{kind.__qualname__}"
-        live = {"settings": told, "static_handler": static_handler}
-        lurcher = self.stage.lurcher(
-            *self.words,
-            app="django_live:application",
+        kind = static_handler and f"{static_handler.__module__}.{static_handler.__qualname__}"
+        live = {"settings": told, "static_handler": kind}
+        self.site = behind(
+            os.environ["SUITE_FRONT_END"],
+            Path(self.directory.name),
+            "django_live:application",
             env={
                 "DJANGO_LIVE": json.dumps(live, default=str),
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             },
+            at=port or None,
         )
-        lurcher.wait_for_workers(1)
+        self.server_address = ("127.0.0.1", self.site.port)
+
+    def set_app(self, handler: object) -> None:
+        """Never mind the handler of this process."""
 
     def serve_forever(self) -> None:
         self.ended.wait()
@@ -73,7 +72,7 @@ class Behind:
         self.ended.set()
 
     def server_close(self) -> None:
-        self.stage.clear_away()
+        self.site.end()
         self.directory.cleanup()
 
 
@@ -82,12 +81,11 @@ class Asking:
 
     def __init__(self, chunks: bool) -> None:
         self.chunks = chunks
-        self.server: Behind | None = None
+        self.server: LiveServer | None = None
 
     def __call__(self, environ: dict[str, Any]) -> HttpResponse:
         if self.server is None:
-            self.server = Behind(("127.0.0.1", 0))
-            self.server.set_app(None)
+            self.server = LiveServer(0, None)
         body: bytes | Iterator[bytes] = (whole := environ["wsgi.input"].read())
         headers = {
             name.removeprefix("HTTP_").replace("_", "-"): value
@@ -98,7 +96,7 @@ class Asking:
         if self.chunks:
             headers.pop("CONTENT-LENGTH", None)
             body = (whole[at : at + 50_000] for at in range(0, len(whole), 50_000))
-        connection = HTTPConnection("127.0.0.1", self.server.front.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.server.site.port, timeout=30)
         with closing(connection):
             connection.request(
                 environ["REQUEST_METHOD"], quote(environ["PATH_INFO"]), body, headers
@@ -118,7 +116,9 @@ class Asking:
 if __name__ == "__main__":
     tests = Path.cwd()
     sys.path.insert(0, str(tests))
-    testcases.LiveServerThread.server_class = Behind
+    testcases.LiveServerThread._create_server = lambda thread, connections_override=None: (
+        LiveServer(thread.port, thread.static_handler)
+    )
     asking = Asking(sys.argv[1] == "--client-chunks")
     if sys.argv[1].startswith("--client"):
         del sys.argv[1]

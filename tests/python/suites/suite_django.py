@@ -1,4 +1,4 @@
-"""The tests of Django's source distribution that have a live server, with Lurcher behind Mongrel2 as that server."""
+"""The tests of Django's source distribution that have a live server: Lurcher, behind either front end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ IN_PROCESS = {
 }
 
 
-def run_tests(directory: Path, how: str | None, *words: str) -> tuple[int, dict[str, str], str]:
+def run_tests(
+    directory: Path, front_end: str, how: str | None, *words: str
+) -> tuple[int, dict[str, str], str]:
     """How many tests have run, which of them have failed and what they said, and all that was printed."""
     ours = [HERE, HERE.parent, HERE.parents[2] / "scripts"]
     run = subprocess.run(
@@ -55,6 +57,7 @@ def run_tests(directory: Path, how: str | None, *words: str) -> tuple[int, dict[
         env={
             **os.environ,
             "DJANGO_SUITE_DIRECTORY": str(directory),
+            "SUITE_FRONT_END": front_end,
             "PYTHONPATH": os.pathsep.join(map(str, ours)),
         },
         stdout=subprocess.PIPE,
@@ -80,10 +83,11 @@ def check(found: tuple[int, dict[str, str], str], count: int, expected: dict[str
     assert "skipped" not in said, said
 
 
-def test_live_servers(tmp_path: Path) -> None:
-    check(run_tests(tmp_path, None, *LABELS), TESTS, DIFFER)
+def test_live_servers(tmp_path: Path, front_end: str) -> None:
+    check(run_tests(tmp_path, front_end, None, *LABELS), TESTS, DIFFER)
 
 
 @pytest.mark.parametrize("how", ["--client", "--client-chunks"])
-def test_file_uploads(tmp_path: Path, how: str) -> None:
-    check(run_tests(tmp_path, how, "file_uploads.tests.FileUploadTests"), 32, IN_PROCESS)
+def test_file_uploads(tmp_path: Path, front_end: str, how: str) -> None:
+    found = run_tests(tmp_path, front_end, how, "file_uploads.tests.FileUploadTests")
+    check(found, 32, IN_PROCESS)

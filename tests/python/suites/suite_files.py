@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.behind import behind
 from support.rawhttp import Client
-from support.stage import Stage
 
 BODY = random.Random(7).randbytes(700_001)
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    stage = Stage(tmp_path_factory.mktemp("site"))
+def port(tmp_path_factory: pytest.TempPathFactory, front_end: str) -> Iterator[int]:
     file = Path(tmp_path_factory.mktemp("files")) / "file"
     file.write_bytes(BODY)
-    front = stage.mongrel2()
-    stage.lurcher(*front.options, app="sends_files:application", env={"SENDS_FILES": str(file)})
-    yield front.port
-    stage.clear_away()
+    env = {"SENDS_FILES": str(file)}
+    site = behind(front_end, tmp_path_factory.mktemp("site"), "sends_files:application", env=env)
+    yield site.port
+    site.end()
 
 
 @pytest.mark.parametrize("target", ["/flask", "/django", "/static/file"])

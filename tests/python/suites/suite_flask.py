@@ -1,4 +1,4 @@
-"""What a Flask application does, asked with `requests` through the real Mongrel2."""
+"""What a Flask application does, asked with `requests` through the real Mongrel2 and through `lurcher serve`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import requests
-from support.stage import Stage
+from support.behind import behind
 from support.waiting import wait_for
 
 MB = 1024 * 1024
@@ -32,22 +32,11 @@ class Session(requests.Session):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    stage = Stage(tmp_path_factory.mktemp("site"))
-    files = tmp_path_factory.mktemp("files")
-    # Larger bodies, and those in chunks, come in files.
-    front = stage.mongrel2(
-        settings={"limits.content_length": MB, "upload.temp_store": "tmp/upload.XXXXXX"}
-    )
-    (front.directory / "tmp").mkdir(exist_ok=True)
-    stage.lurcher(
-        *front.options,
-        *("--mongrel2-chroot", str(front.directory)),
-        app="flask_site:application",
-        env={"FLASK_SITE_FILES": str(files)},
-    )
-    yield f"http://127.0.0.1:{front.port}"
-    stage.clear_away()
+def base(tmp_path_factory: pytest.TempPathFactory, front_end: str) -> Iterator[str]:
+    env = {"FLASK_SITE_FILES": str(tmp_path_factory.mktemp("files"))}
+    site = behind(front_end, tmp_path_factory.mktemp("site"), "flask_site:application", env=env)
+    yield site.base
+    site.end()
 
 
 @pytest.fixture
@@ -155,8 +144,11 @@ def test_an_error(web: Session) -> None:
 
 
 def test_an_error_in_the_middle_is_no_whole_answer(web: Session) -> None:
-    with pytest.raises(requests.exceptions.ChunkedEncodingError):
-        web.get("/fails-late")
+    try:
+        # Our own front end may have got the end of it before it has sent a byte.
+        assert web.get("/fails-late").status_code == 502
+    except requests.exceptions.ChunkedEncodingError:
+        return
 
 
 def test_methods(web: Session) -> None:

@@ -1,4 +1,4 @@
-"""httpbin behind Lurcher and the real Mongrel2, asked with `requests`: what its pages promise must hold."""
+"""httpbin behind the real Mongrel2 and `lurcher serve`, asked with `requests`: what its pages promise must hold."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 import requests
-from support.stage import Stage
-from support.waiting import wait_for
+from support.behind import behind
 
 SECONDS = 30
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    stage = Stage(tmp_path_factory.mktemp("site"))
-    front = stage.mongrel2(settings={"limits.content_length": 8 * 1024 * 1024})
-    stage.lurcher(*front.options, app="httpbin:app")
-    base = f"http://127.0.0.1:{front.port}"
-    wait_for("httpbin", lambda: requests.get(base + "/get", timeout=SECONDS).status_code == 200, 30)
-    yield base
-    stage.clear_away()
+def base(tmp_path_factory: pytest.TempPathFactory, front_end: str) -> Iterator[str]:
+    site = behind(front_end, tmp_path_factory.mktemp("site"), "httpbin:app")
+    yield site.base
+    site.end()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Debian's litmus against WsgiDAV through the real Mongrel2: PUT, COPY, MOVE, properties, locks, Expect."""
+"""Debian's litmus against WsgiDAV through Mongrel2 and `lurcher serve`: PUT, COPY, MOVE, properties, locks, Expect."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.stage import Stage
-from support.waiting import wait_for
+import requests
+from support.behind import Behind, behind
 
+MB = 1024 * 1024
 SUITES = {"basic": 16, "copymove": 13, "props": 30, "locks": 41, "http": 4}
 
 
-@pytest.mark.parametrize("workers_threads", [1, 4])
-def test_litmus(tmp_path: Path, workers_threads: int) -> None:
+def folder(front_end: str, directory: Path, *options: str) -> Behind:
+    """An empty one."""
+    (directory / "files").mkdir()
+    env = {"DAV_SITE_FILES": str(directory / "files")}
+    return behind(front_end, directory, "dav_site:application", *options, env=env)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_litmus(tmp_path: Path, front_end: str, threads: int) -> None:
     litmus = shutil.which("litmus")
     assert litmus, "litmus is missing: run scripts/install-missing suites"
-    files = tmp_path / "files"
-    files.mkdir()
-    stage = Stage(tmp_path)
-    front = stage.mongrel2(settings={"limits.content_length": 1024 * 1024})
-    stage.lurcher(
-        *front.options,
-        *("--threads", str(workers_threads)),
-        app="dav_site:application",
-        env={"DAV_SITE_FILES": str(files)},
-    )
+    site = folder(front_end, tmp_path, "--threads", str(threads))
     run = subprocess.run(
-        [litmus, "--keep-going", f"http://127.0.0.1:{front.port}/"],
+        [litmus, "--keep-going", f"{site.base}/"],
         cwd=tmp_path,
         capture_output=True,
         timeout=110,
@@ -40,26 +39,13 @@ def test_litmus(tmp_path: Path, workers_threads: int) -> None:
     assert {name: int(passed) for name, _, passed, _ in found} == SUITES, said
     assert all(failed == "0" for *_, failed in found), said
     assert run.returncode == 0
-    stage.clear_away()
+    site.end()
 
 
-def test_a_large_file_goes_there_and_comes_back(tmp_path: Path) -> None:
-    import requests
-
-    files = tmp_path / "files"
-    files.mkdir()
-    stage = Stage(tmp_path)
-    front = stage.mongrel2(settings={"upload.temp_store": "tmp/upload.XXXXXX"})
-    (front.directory / "tmp").mkdir(exist_ok=True)
-    stage.lurcher(
-        *front.options,
-        *("--mongrel2-chroot", str(front.directory)),
-        app="dav_site:application",
-        env={"DAV_SITE_FILES": str(files)},
-    )
-    base = f"http://127.0.0.1:{front.port}"
-    wait_for("the site", lambda: requests.options(base + "/", timeout=20).status_code == 200, 20)
-    data = bytes(range(256)) * 4 * 1024 * 32
+def test_a_large_file_goes_there_and_comes_back(tmp_path: Path, front_end: str) -> None:
+    site = folder(front_end, tmp_path)
+    base = site.base
+    data = bytes(range(256)) * (32 * MB // 256)
     assert requests.put(base + "/l\u00e4rge", data=data, timeout=60).status_code == 201
     assert requests.get(base + "/l%C3%A4rge", timeout=60).content == data
     blocks = (data[at : at + 100_000] for at in range(0, len(data), 100_000))
@@ -69,4 +55,4 @@ def test_a_large_file_goes_there_and_comes_back(tmp_path: Path) -> None:
     assert requests.get(base + "/empty", timeout=60).content == b""
     part = requests.get(base + "/l\u00e4rge", headers={"Range": "bytes=-10"}, timeout=60)
     assert (part.status_code, part.content) == (206, data[-10:])
-    stage.clear_away()
+    site.end()

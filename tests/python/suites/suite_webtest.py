@@ -1,4 +1,4 @@
-"""WebTest against a URL: functional tests of an application, sent through Lurcher and the real Mongrel2.
+"""WebTest against a URL: functional tests of an application, sent through the real Mongrel2 and `lurcher serve`.
 
 Once with the checks of wsgiref.validate round the way out, which WebTest puts there by itself.
 """
@@ -9,21 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 import webtest
-from support.stage import Stage
-from support.waiting import wait_for
+from support.behind import behind
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webtest.TestApp]:
-    stage = Stage(tmp_path_factory.mktemp("site"))
-    front = stage.mongrel2(settings={"limits.content_length": 8 * 1024 * 1024})
-    stage.lurcher(*front.options, app="flask_site:application")
-    host = f"127.0.0.1:{front.port}"
+def app(tmp_path_factory: pytest.TempPathFactory, front_end: str) -> Iterator[webtest.TestApp]:
+    site = behind(front_end, tmp_path_factory.mktemp("site"), "flask_site:application")
+    host = f"127.0.0.1:{site.port}"
     # Its cookies are for the host that it believes to ask.
-    app = webtest.TestApp(f"http://{host}#httplib", extra_environ={"HTTP_HOST": host})
-    wait_for("the site", lambda: app.get("/", expect_errors=True).status_int == 200, 30)
-    yield app
-    stage.clear_away()
+    yield webtest.TestApp(f"http://{host}#httplib", extra_environ={"HTTP_HOST": host})
+    site.end()
 
 
 def test_pages_and_errors(app: webtest.TestApp) -> None:

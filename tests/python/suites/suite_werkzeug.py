@@ -1,15 +1,11 @@
-"""Werkzeug's own tests of a server, out of its source distribution, asked of Lurcher behind the real Mongrel2."""
+"""Werkzeug's own tests of a server, out of its source distribution, asked of Mongrel2 and of `lurcher serve`."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from support.sdist import unpacked
+from support.theirs import run_theirs
 
 PASS = {
     "test_server[http]",
@@ -26,39 +22,26 @@ DIFFER = {
     "test_untrusted_host": r"assert 'missing\.test' == '127\.0\.0\.1'",
     "test_double_slash_path": r"assert '//double-slash' == '/double-slash'",
     "test_multiple_headers_concatenated": r"assert 'a, b, c, d' == 'a ,b,c ,d'",
-    "test_multiline_header_folding": r"JSONDecodeError: Expecting value: line 1 column 1",
+    "test_multiline_header_folding": r"JSONDecodeError",
     # Up to there it has found the form and the file.
     "test_chunked_request[False]": r"KeyError: 'HTTP_TRANSFER_ENCODING'",
     "test_chunked_request[True]": r"BrokenPipeError|ConnectionResetError|RemoteDisconnected|JSONDecodeError",
 }
-HERE = Path(__file__).resolve().parent
+# Our own front end may get the end of a broken response before it has sent a byte; then it is a 502, and not truncated.
+MAY_DIFFER = {"serve": {"test_streaming_chunked_truncation": "DID NOT RAISE"}}
 
 
-def test_werkzeugs_tests_of_a_server(tmp_path: Path) -> None:
+def test_werkzeugs_tests_of_a_server(tmp_path: Path, front_end: str) -> None:
+    words = ["-m", "dev_server", "tests/test_serving.py"]
     report = tmp_path / "report.xml"
-    words = f"-p werkzeug_plugin -p no:cacheprovider -W default -m dev_server --junit-xml={report}"
-    ours = [HERE, HERE.parent, HERE.parents[2] / "scripts"]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words.split(), "tests/test_serving.py"],
-        cwd=unpacked("werkzeug"),
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, ours)), "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    passed = set()
-    failed = {}
-    for case in ET.parse(report).iter("testcase"):
-        # What an option of Werkzeug's own server is for is skipped, or fails for want of a certificate.
-        name = case.attrib["name"]
-        trouble = [part for part in case if part.tag in ("failure", "error")]
-        if trouble:
-            failed[name] = "\n".join(f"{part.get('message')}\n{part.text}" for part in trouble)
-        elif case.find("skipped") is None:
-            passed.add(name)
-    failed.pop("test_ssl_dev_cert", None)
-    assert passed == PASS, run.stdout
-    assert set(failed) == set(DIFFER), run.stdout
-    for name, words in DIFFER.items():
-        assert re.search(words, failed[name]), failed[name]
+    env = {"SUITE_FRONT_END": front_end}
+    # What an option of Werkzeug's own server is for is skipped, or fails for want of a certificate.
+    found = run_theirs("werkzeug", "werkzeug_plugin", words, report, env)
+    found.failed.pop("test_ssl_dev_cert", None)
+    for name, said in MAY_DIFFER.get(front_end, {}).items():
+        if said in found.failed.pop(name, said):
+            found.passed.add(name)
+    assert found.passed == PASS, found.said
+    assert set(found.failed) == set(DIFFER), found.said
+    for name, words_of_it in DIFFER.items():
+        assert re.search(words_of_it, found.failed[name]), found.failed[name]

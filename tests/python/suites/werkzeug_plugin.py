@@ -1,40 +1,43 @@
-"""A pytest plugin for Werkzeug's own tests: what they start is Lurcher behind Mongrel2, not Werkzeug's server."""
+"""A pytest plugin for Werkzeug's own tests: what they start is Lurcher, not Werkzeug's server.
+
+SUITE_FRONT_END says behind which front end.
+"""
 
 from __future__ import annotations
 
 import http.client
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stage import Stage
-from support.waiting import wait_for
+from support.behind import behind
 
 # What may be asked of any server: to serve, and to have threads.
 APPLIES = {"port", "threaded"}
 
 
 @pytest.fixture(autouse=True)
-def _behind_mongrel2(monkeypatch: pytest.MonkeyPatch) -> None:
+def _behind_a_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = sys.modules["conftest"].DevServerClient
 
     def enter(client: Any) -> Any:
         if beyond := sorted(set(client._server_kwargs) - APPLIES):
             pytest.skip(f"an option of Werkzeug's own server: {', '.join(beyond)}")
-        client.stage = Stage(client._tmp_path)
-        front, words = client.stage.mongrel2_for_uploads()
         apps = Path(sys.modules["conftest"].__file__ or "").parent / "live_apps"
-        client.lurcher = client.stage.lurcher(
-            *words, "--wsgi-app", f"{client._app_name}_app:app", "--app-path", str(apps), app=None
+        client.site = behind(
+            os.environ["SUITE_FRONT_END"],
+            client._tmp_path,
+            f"{client._app_name}_app:app",
+            app_path=apps,
         )
-        client.addr = f"127.0.0.1:{front.port}"
-        client.url = f"http://{client.addr}"
-        wait_for("the application", lambda: client.request("/").status == 200, 20)
+        client.addr = f"127.0.0.1:{client.site.port}"
+        client.url = client.site.base
         return client
 
     def leave(client: Any, *_: object) -> None:
-        client.stage.clear_away()
+        client.site.end()
 
     def connect(client: Any, **more: Any) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection(client.addr, timeout=20, **more)
@@ -46,4 +49,4 @@ def _behind_mongrel2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theirs, "__enter__", enter)
     monkeypatch.setattr(theirs, "__exit__", leave)
     monkeypatch.setattr(theirs, "connect", connect)
-    monkeypatch.setattr(theirs, "read_log", lambda client: client.lurcher.err())
+    monkeypatch.setattr(theirs, "read_log", lambda client: client.site.lurcher.err())

@@ -1,14 +1,15 @@
-//! A quick hash for numbers that we give out ourselves: no client can choose them so that they collide.
+//! A quick hash for ids and tickets: a front end and an instance count them up, and no client can choose them so that they
+//! collide. For nothing that a client says.
 
 use std::hash::BuildHasherDefault;
 use std::hash::Hasher;
 
 /// Builds the hasher.
-pub(crate) type Quick = BuildHasherDefault<Mix>;
+pub type Quick = BuildHasherDefault<Mix>;
 
 /// One multiplication for a number.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Mix(u64);
+pub struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {
@@ -31,6 +32,6 @@ impl Hasher for Mix {
     }
 
     fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
+        self.write_u64(u64::try_from(number).unwrap_or(u64::MAX));
     }
 }
