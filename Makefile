@@ -92,10 +92,10 @@ lint: build-tools dev ## Check format, clippy, ruff, types, and that the stub te
 	cargo fmt --check
 	@printf '\n== %s\n' 'cargo clippy -D warnings'
 	cargo clippy --locked --all-targets -- -D warnings
-	@printf '\n== %s\n' 'clippy of the parts alone: without Python, without the front end, without both'
+	@printf '\n== %s\n' 'clippy of the parts alone: the front end, the instance with Python and without'
 	cargo clippy --locked --lib --bins --no-default-features --features front -- -D warnings
 	cargo clippy --locked --lib --no-default-features --features python -- -D warnings
-	cargo clippy --locked --lib --no-default-features -- -D warnings
+	cargo clippy --locked --lib --no-default-features --features instance -- -D warnings
 	@printf '\n== %s\n' 'cargo doc -D warnings'
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items --quiet
 	@printf '\n== %s\n' 'ruff: style and format'

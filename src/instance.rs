@@ -52,8 +52,13 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             code
         }
         Parsed::Verb(order) => obey(order, interpreter),
-        Parsed::Run(config) => {
-            match run(*config, interpreter, Box::new(move || reread(args.clone()))) {
+        Parsed::Run(mut config) => {
+            let served = system::is_served(served_by.as_deref());
+            if served {
+                // It has one for all.
+                config.process.pid_file = None;
+            }
+            match run(*config, served, interpreter, Box::new(move || reread(args.clone()))) {
                 Ok(code) => code,
                 Err(Unable { what, error }) => {
                     say_fault(&format!("lurcher: {what}: {error}\n"));
@@ -70,13 +75,18 @@ struct Unable {
     error: io::Error,
 }
 
-/// Runs an instance, in the background if that is wanted.
-fn run(config: Config, interpreter: Interpreter, reread: Reread) -> Result<u8, Unable> {
+/// Runs an instance, in the background if that is wanted. If it is `served`, its standard error is the log file already.
+fn run(
+    config: Config,
+    served: bool,
+    interpreter: Interpreter,
+    reread: Reread,
+) -> Result<u8, Unable> {
     let unable = |what: &str| {
         let what = what.to_owned();
         move |error| Unable { what, error }
     };
-    let log = match &config.log.log_file {
+    let log = match config.log.log_file.as_ref().filter(|_| !served) {
         Some(path) => Some(
             LogFile::open(path, config.process.identity.as_ref())
                 .map_err(unable(&format!("cannot open the log file {}", path.display())))?,

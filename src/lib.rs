@@ -19,25 +19,33 @@
 //! * `python` what Python sees
 //! * [`instance`] the entry point
 
+#[cfg(feature = "instance")]
 pub mod admin;
+#[cfg(feature = "instance")]
 pub mod bridge;
 pub mod cli;
 pub mod config;
+#[cfg(feature = "instance")]
 pub mod dispatch;
 #[cfg(feature = "front")]
 pub mod front;
 #[cfg(feature = "front")]
 pub mod front_process;
 pub mod http;
+#[cfg(feature = "instance")]
 pub mod instance;
 pub mod proto;
 #[cfg(feature = "python")]
 pub mod python;
-#[cfg(feature = "front")]
+#[cfg(all(feature = "front", feature = "instance"))]
 pub mod serve;
+#[cfg(feature = "instance")]
 pub mod supervisor;
 pub mod system;
 pub mod telemetry;
+#[cfg(feature = "instance")]
 pub mod transport;
+#[cfg(feature = "instance")]
 pub mod worker;
+#[cfg(feature = "instance")]
 pub mod wsgi;

@@ -11,6 +11,7 @@ mod ask;
 mod client;
 mod command;
 mod connection;
+mod listen;
 mod metrics;
 mod place;
 mod proc;

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -32,8 +30,10 @@ use super::ask::Said;
 use super::connection::Client;
 use super::connection::Next;
 use super::connection::Speaks;
+use super::listen::Listener;
 use super::place::Place;
 use crate::config::Admin;
+use crate::config::Bind;
 use crate::config::ControlPlace;
 use crate::telemetry;
 
@@ -56,7 +56,7 @@ pub enum StartError {
     #[error("--metrics {address}: {error}")]
     Metrics {
         /// Which.
-        address: SocketAddr,
+        address: Bind,
         /// What the system said.
         error: io::Error,
     },
@@ -91,13 +91,8 @@ impl Server {
         if let Some(place) = &place {
             telemetry::debug!("control socket: {}", place.path.display());
         }
-        let metrics = settings.metrics.map(|address| {
-            let listener = TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                telemetry::info!("metrics at http://{}/metrics", listener.local_addr()?);
-                Ok(listener)
-            });
-            listener.map_err(|error| StartError::Metrics { address, error })
+        let metrics = settings.metrics.as_ref().map(|at| {
+            Listener::open(at).map_err(|error| StartError::Metrics { address: at.clone(), error })
         });
         let metrics = metrics.transpose()?;
         if place.is_none() && metrics.is_none() {
@@ -141,7 +136,7 @@ impl Drop for Server {
 
 struct Body {
     place: Option<Place>,
-    metrics: Option<TcpListener>,
+    metrics: Option<Listener>,
     wake: Arc<EventFd>,
     ended: Arc<AtomicBool>,
     asks: Sender<Ask>,
@@ -192,7 +187,7 @@ impl Body {
         let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
         if !paused {
             let control = self.place.iter().map(|place| place.listener.as_fd());
-            let listeners = control.chain(self.metrics.iter().map(AsFd::as_fd));
+            let listeners = control.chain(self.metrics.iter().map(Listener::as_fd));
             fds.extend(listeners.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         }
         for client in self.clients.values() {
@@ -224,13 +219,10 @@ impl Body {
                 Err(_) => {}
             }
         }
-        while let Some(accepted) = self.metrics.as_ref().map(TcpListener::accept) {
+        while let Some(accepted) = self.metrics.as_ref().map(Listener::accept) {
             match accepted {
                 Ok((stream, peer)) => {
-                    if stream.set_nonblocking(true).is_ok() {
-                        let client = Client::new(OwnedFd::from(stream), Speaks::Http, peer, now);
-                        self.admit(client, None, now);
-                    }
+                    self.admit(Client::new(stream, Speaks::Http, peer, now), None, now);
                 }
                 Err(error) if self.accept_later(&error, now) => break,
                 Err(_) => {}

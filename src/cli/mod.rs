@@ -32,12 +32,16 @@ use crate::config::table::Setting;
 use crate::config::table::settings;
 
 #[cfg(feature = "front")]
+pub use front::FrontAgain;
+#[cfg(feature = "front")]
 pub use front::ParsedFront;
 #[cfg(feature = "front")]
 pub use front::front;
 #[cfg(feature = "front")]
 pub use front::parse_front;
 pub use serve::Both;
+pub use serve::BothAgain;
+pub use serve::ParsedServe;
 pub use serve::serve;
 pub use verbs::Order;
 pub use verbs::Verb;

@@ -1,18 +1,38 @@
-//! The command line of `lurcher serve`: the settings of a front end and of an instance, checked as both will check them,
-//! and the words that give each its own.
+//! The command line of `lurcher serve`: the settings of a front end and of an instance, and the words that give each its
+//! own.
 
 use std::ffi::OsString;
 
+use super::EXIT_USAGE;
 use super::Order;
 use super::lines;
 use crate::config;
 use crate::config::Config;
+use crate::config::Faults;
 use crate::config::Front;
 use crate::config::Origin;
+use crate::config::ResolvedBoth;
+use crate::config::Sources;
 use crate::config::System;
 use crate::config::table::Key;
 use crate::config::table::Scope;
 use crate::config::table::Setting;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum ParsedServe {
+    /// To serve.
+    Run(Box<Both>),
+    /// To say something and end.
+    Exit {
+        /// 0, or [`EXIT_USAGE`].
+        code: u8,
+        /// For standard output, with its line breaks.
+        stdout: String,
+        /// For standard error, likewise.
+        stderr: String,
+    },
+}
 
 /// What is to be started.
 #[derive(Debug)]
@@ -25,49 +45,55 @@ pub struct Both {
     pub instance_words: Vec<OsString>,
     /// What was typed of the front end's, but for what `serve` gives it itself.
     pub front_words: Vec<OsString>,
+    /// What the operator should be told once the log is there; one line each.
+    pub warnings: Vec<String>,
+    /// The way to have the settings anew.
+    pub again: BothAgain,
 }
 
-/// Settings that belong to both and that only the instance is given: it reads the file, and writes the access log.
-const INSTANCE_ONLY: [Key; 2] = [Key::AccessLog, Key::Config];
+/// What was typed, for another look at the file.
+#[derive(Debug)]
+pub struct BothAgain(Sources);
 
-/// Makes settings of what was typed with the command, or tells all that is wrong, as text for standard error.
-pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> Result<Both, String> {
+impl BothAgain {
+    /// The settings as they are now: the same was typed, but the file may have changed. If they are wrong it gives what is,
+    /// one line each.
+    pub fn read(
+        &self,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<ResolvedBoth, Vec<String>> {
+        config::resolve_both(&self.0, &System(env)).map_err(|faults| told(&faults))
+    }
+}
+
+/// Makes settings of what was typed with the command.
+pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> ParsedServe {
     if let Some(app) = order.words.pop() {
         order.sources.put(Key::WsgiApp, app, Origin::CommandLine("wsgi-app"));
     }
-    let instance = |setting: &Setting| setting.is_of(Scope::Instance);
-    let front = |setting: &Setting| {
-        setting.is_of(Scope::Front)
-            && setting.key != Key::Bind
-            && !INSTANCE_ONLY.contains(&setting.key)
-    };
-    let instance_words = order.sources.words(instance);
-    let front_words = order.sources.words(front);
-    let mut sources = order.sources;
-    // Only for the checks: the two are told where they really meet.
-    let [recv, send] = ["ipc:///requests", "ipc:///responses"];
-    sources.put(Key::Recv, recv, Origin::CommandLine("recv"));
-    sources.put(Key::Send, send, Origin::CommandLine("send"));
-    sources.put(Key::Route, format!("/={recv},{send}"), Origin::CommandLine("route"));
-    let world = System(env);
-    let front = config::resolve_front(sources.without(&INSTANCE_ONLY), &world);
-    match (config::resolve(sources, &world), front) {
-        (Ok(resolved), Ok(front)) => {
-            Ok(Both { config: resolved.config, front: front.front(), instance_words, front_words })
+    let print = order.is_set("print-config");
+    let typed = order.sources;
+    match config::resolve_both(&typed, &System(env)) {
+        Ok(both) if print => {
+            let stderr =
+                lines(&[&both.config.warnings[..], &both.warnings[..]].concat(), "warning: ");
+            ParsedServe::Exit { code: 0, stdout: both.show().to_owned(), stderr }
         }
-        (instance, front) => {
-            let faults = [instance.err(), front.err()];
-            let mut wrong: Vec<String> = Vec::new();
-            for fault in faults.iter().flatten().flat_map(|faults| &faults.list) {
-                let text = fault.to_string();
-                // A setting that belongs to both is wrong for both.
-                if !wrong.contains(&text) {
-                    wrong.push(text);
-                }
-            }
-            let warnings: Vec<_> =
-                faults.into_iter().flatten().flat_map(|faults| faults.warnings).collect();
-            Err(lines(&wrong, "") + &lines(&warnings, "warning: "))
+        Ok(both) => ParsedServe::Run(Box::new(Both {
+            config: both.config,
+            front: both.front,
+            instance_words: typed.words(|setting: &Setting| setting.is_of(Scope::Instance)),
+            front_words: typed.words(config::is_for_front),
+            warnings: both.warnings,
+            again: BothAgain(typed),
+        })),
+        Err(faults) => {
+            let stderr = lines(&told(&faults), "") + &lines(&faults.warnings, "warning: ");
+            ParsedServe::Exit { code: EXIT_USAGE, stdout: String::new(), stderr }
         }
     }
+}
+
+fn told(faults: &Faults) -> Vec<String> {
+    faults.list.iter().map(ToString::to_string).collect()
 }

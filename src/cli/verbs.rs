@@ -11,6 +11,8 @@ use clap::Command;
 
 use super::command;
 use super::command::Typed;
+#[cfg(feature = "front")]
+use crate::config::NOT_FOR_SERVE;
 use crate::config::Sources;
 use crate::config::nearest;
 use crate::config::table::Key;
@@ -55,12 +57,12 @@ enum Takes {
 
 /// An option of one command alone.
 #[derive(Debug)]
-struct Opt {
+pub(super) struct Opt {
     /// Without the dashes.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// What stands for its value; empty if it takes none.
-    metavar: &'static str,
-    help: &'static str,
+    pub(super) metavar: &'static str,
+    pub(super) help: &'static str,
 }
 
 /// A row of the table.
@@ -85,6 +87,14 @@ const PID: Opt = Opt {
     help: "The instance with this process id; needed only where several run",
 };
 
+/// Shows what would hold.
+#[cfg(feature = "front")]
+const PRINT_CONFIG: Opt = Opt {
+    name: "print-config",
+    metavar: "",
+    help: "Print each effective setting and where it came from, as a lurcher.toml, then end",
+};
+
 /// What tells where an instance listens.
 const WHERE: Takes = Takes::These(&[Key::Control, Key::Config, Key::AppPath]);
 
@@ -103,19 +113,8 @@ static ROWS: &[Row] = &[
         metavar: "[APP]",
         words: (0, 1),
         about: "Serve a WSGI application over HTTP: a front end and an instance, started and ended together",
-        options: &[],
-        settings: Takes::Both(&[
-            Key::Recv,
-            Key::Send,
-            Key::Mongrel2Chroot,
-            Key::WsgiApp,
-            Key::Daemon,
-            Key::PidFile,
-            Key::LogFile,
-            Key::Route,
-            Key::Ident,
-            Key::Protocol,
-        ]),
+        options: &[PRINT_CONFIG],
+        settings: Takes::Both(&NOT_FOR_SERVE),
     },
     Row {
         verb: Some(Verb::Start),
@@ -218,19 +217,7 @@ static ROWS: &[Row] = &[
         metavar: "",
         words: (0, 0),
         about: "Run a front end: it ends HTTP and passes requests to handlers",
-        options: &[
-            Opt {
-                name: "print-config",
-                metavar: "",
-                help: "Print each effective setting and where it came from, then end",
-            },
-            Opt {
-                name: "wait",
-                metavar: "",
-                help: "Accept clients only when a byte comes on standard input, a pipe, and end when that ends: for programs \
-                   that start a front end and hold its sockets, as `serve` does",
-            },
-        ],
+        options: super::front::OPTIONS,
         settings: Takes::Front,
     },
     Row {

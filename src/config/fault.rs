@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::EndpointError;
 use super::source::Origin;
+use super::table::FRONT;
 use super::table::Setting;
 use super::value::show_size;
 
@@ -245,6 +246,7 @@ pub struct Faults {
 fn or_key(setting: &Setting) -> String {
     match setting.file_key() {
         Some(key) => match key.split_once('.') {
+            Some((FRONT, key)) => format!(", or {key} of [{FRONT}] in lurcher.toml"),
             Some((table, key)) => format!(", or {key} of a [[{table}]] in lurcher.toml"),
             None => format!(", or {key} in lurcher.toml"),
         },

@@ -1,7 +1,8 @@
 //! `lurcher.toml`: its text, taken apart into what was given for each setting.
 //!
-//! Keys are the names of the flags; links are `[[link]]` tables. A value has the type that its setting has in TOML, or is
-//! a text that is then read as a flag's would be; a key that is not known is a fault, never a shrug.
+//! Keys are the names of the flags; links are `[[link]]` tables, and the front end's settings are in `[front]`, which an
+//! instance does not look into. A value has the type that its setting has in TOML, or is a text that is then read as a
+//! flag's would be; a key that is not known is a fault, never a shrug.
 
 use std::path::Path;
 
@@ -13,12 +14,18 @@ use super::fault::Problem;
 use super::nearest::nearest;
 use super::source::Origin;
 use super::source::Sources;
+use super::table::FRONT;
 use super::table::Key;
 use super::table::Kind;
 use super::table::Scope;
+use super::table::Setting;
 use super::table::settings_of;
 
-/// Puts what `text`, the content of `path`, gives into `sources`, and what is wrong with it into `faults`.
+/// The tables of an instance's links.
+const LINK: &str = "link";
+
+/// Puts what `text`, the content of `path`, gives to an instance or to the front end into `sources`, and what is wrong with it
+/// into `faults`.
 pub(super) fn put(
     path: &Path,
     text: &str,
@@ -26,31 +33,90 @@ pub(super) fn put(
     sources: &mut Sources,
     faults: &mut Vec<Fault>,
 ) {
-    let table: Table = match text.parse() {
+    let mut table: Table = match text.parse() {
         Ok(table) => table,
         Err(error) => return faults.push(syntax(path, text, &error)),
     };
+    let front = table.remove(FRONT);
+    let at = |key: String| Origin::File(path.to_owned(), key);
     for (name, value) in table {
-        let origin = Origin::File(path.to_owned(), name.clone());
-        match settings_of(scope).find(|setting| setting.name == name) {
-            _ if name == "link" && scope == Scope::Instance => {
+        match settings_of(Scope::Instance).find(|setting| setting.name == name) {
+            _ if name == LINK && scope == Scope::Instance => {
                 put_links(path, value, sources, faults);
             }
-            None => faults.push(Fault::Unknown { origin, nearest: meant(&name, scope) }),
-            Some(setting) if setting.kind == Kind::Endpoints => {
-                faults.push(Fault::Misplaced { origin, instead: "belongs into a [[link]] table" });
+            // Whether they are right is for whoever uses them.
+            _ if name == LINK => {}
+            Some(setting) if scope == Scope::Front && !setting.is_shared() => {}
+            Some(setting) => put_value(setting, value, &at(name), sources, faults),
+            None if settings_of(Scope::Front).any(|setting| setting.name == name) => {
+                let instead = "belongs into the [front] table";
+                faults.push(Fault::Misplaced { origin: at(name), instead });
             }
-            Some(setting) if setting.key == Key::Config => {
-                faults.push(Fault::Misplaced { origin, instead: "a file cannot name another one" });
+            None => {
+                let nearest = meant_at_top(&name);
+                faults.push(Fault::Unknown { origin: at(name), nearest });
             }
-            Some(setting) if setting.kind == Kind::List => {
-                put_list(setting.key, value, &origin, sources, faults);
-            }
-            Some(setting) => match to_text(setting.kind, value) {
-                Ok(text) => sources.put(setting.key, text, origin),
-                Err(problem) => faults.push(Fault::Value { origin, problem }),
-            },
         }
+    }
+    // After the rest: of two values from one source the last one holds.
+    match front {
+        Some(Value::Table(table)) if scope == Scope::Front => {
+            for (name, value) in table {
+                put_front(&name, value, &at, sources, faults);
+            }
+        }
+        // An instance does not look into it.
+        Some(Value::Table(_)) | None => {}
+        Some(other) => {
+            let problem = Problem::Type { wanted: "a [front] table", given: type_name(&other) };
+            faults.push(Fault::Value { origin: at(FRONT.to_owned()), problem });
+        }
+    }
+}
+
+/// One key of the front end's table.
+fn put_front(
+    name: &str,
+    value: Value,
+    at: &impl Fn(String) -> Origin,
+    sources: &mut Sources,
+    faults: &mut Vec<Fault>,
+) {
+    let origin = at(format!("{FRONT}.{name}"));
+    match settings_of(Scope::Front).find(|setting| setting.name == name) {
+        Some(setting) => put_value(setting, value, &origin, sources, faults),
+        None if settings_of(Scope::Instance).any(|setting| setting.name == name) => {
+            let instead = "is a setting of the instance, and belongs above the [front] table";
+            faults.push(Fault::Misplaced { origin, instead });
+        }
+        None => {
+            let known = settings_of(Scope::Front).map(|setting| setting.name);
+            let nearest = nearest(name, known).map(str::to_owned);
+            faults.push(Fault::Unknown { origin, nearest });
+        }
+    }
+}
+
+fn put_value(
+    setting: &Setting,
+    value: Value,
+    origin: &Origin,
+    sources: &mut Sources,
+    faults: &mut Vec<Fault>,
+) {
+    let origin = origin.clone();
+    match setting.kind {
+        Kind::Endpoints => {
+            faults.push(Fault::Misplaced { origin, instead: "belongs into a [[link]] table" });
+        }
+        _ if setting.key == Key::Config => {
+            faults.push(Fault::Misplaced { origin, instead: "a file cannot name another one" });
+        }
+        Kind::List => put_list(setting.key, value, &origin, sources, faults),
+        kind => match to_text(kind, value) {
+            Ok(text) => sources.put(setting.key, text, origin),
+            Err(problem) => faults.push(Fault::Value { origin, problem }),
+        },
     }
 }
 
@@ -136,10 +202,18 @@ const fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn meant(name: &str, scope: Scope) -> Option<String> {
-    let keys: Vec<_> = settings_of(scope).filter_map(super::table::Setting::file_key).collect();
-    let known = keys.iter().map(|key| key.split_once('.').map_or(key.as_str(), |(table, _)| table));
-    nearest(name, known).map(str::to_owned)
+/// What may have been meant by a key at the top.
+fn meant_at_top(name: &str) -> Option<String> {
+    let own = settings_of(Scope::Instance).filter(|setting| setting.kind != Kind::Endpoints);
+    let own = own.map(|setting| setting.name).chain([LINK, FRONT]);
+    let theirs = settings_of(Scope::Front).filter(|setting| !setting.is_of(Scope::Instance));
+    let theirs = theirs.map(|setting| setting.name);
+    let meant = nearest(name, own.chain(theirs.clone()))?;
+    Some(if theirs.clone().any(|theirs| theirs == meant) {
+        format!("{meant} of [{FRONT}]")
+    } else {
+        meant.to_owned()
+    })
 }
 
 fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> Fault {

@@ -7,6 +7,7 @@
 //! everything outside is seen through [`Surroundings`], so that a test needs no environment.
 
 mod bind;
+mod both;
 mod endpoint;
 mod fault;
 mod file;
@@ -39,6 +40,10 @@ pub use bind::Bind;
 pub use bind::Cidr;
 pub use bind::NoCidr;
 pub use bind::RouteSpec;
+pub use both::NOT_FOR_SERVE;
+pub use both::ResolvedBoth;
+pub use both::is_for_front;
+pub use both::resolve_both;
 pub use endpoint::Endpoint;
 pub use endpoint::EndpointError;
 pub use endpoint::LinkSpec;
@@ -53,6 +58,7 @@ pub use folder::migrate;
 pub use folder::pid_in_folder;
 pub use folder::put_folder;
 pub use front::Front;
+pub use front::FrontParent;
 pub use front::ResolvedFront;
 pub use front::resolve_front;
 pub use group::admin::Admin;

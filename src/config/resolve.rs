@@ -35,9 +35,6 @@ use super::wsgid;
 /// The file that is read when none is named, if the current directory has it.
 const FILE_NAME: &str = "lurcher.toml";
 
-/// Likewise for the front end.
-const FRONT_FILE_NAME: &str = "lurcher-front.toml";
-
 /// The settings, and how they came about.
 #[derive(Debug)]
 pub struct Resolved {
@@ -164,10 +161,7 @@ pub(super) fn put_file(
 ) -> Option<(PathBuf, Origin)> {
     let named = sources.all(Key::Config).last().map(|given| (*given).clone());
     let path = match &named {
-        None => PathBuf::from(match scope {
-            Scope::Instance => FILE_NAME,
-            Scope::Front => FRONT_FILE_NAME,
-        }),
+        None => PathBuf::from(FILE_NAME),
         Some(given) => match reader::utf8(given).and_then(|text| reader::path(world, text)) {
             Ok(path) => path,
             Err(problem) => {

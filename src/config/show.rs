@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use super::resolve::Resolved;
 use super::resolve::Shown;
 use super::source::Origin;
+use super::table::FRONT;
 use super::table::Fallback;
 use super::table::Group;
 use super::table::Key;
 use super::table::Kind;
+use super::table::Scope;
 use super::table::Setting;
 use super::table::all;
 
@@ -21,7 +23,7 @@ const NOTE_AT: usize = 48;
 impl Resolved {
     /// Each effective value and where it came from, one line each; valid TOML.
     pub fn show(&self) -> String {
-        let mut out = values("lurcher", self.file.as_ref(), &self.shown);
+        let mut out = head("lurcher", self.file.as_ref()) + &values(self.shown.iter());
         for (link, (recv_at, send_at)) in self.config.front_end.links.iter().zip(&self.link_origins)
         {
             out.push_str("\n[[link]]\n");
@@ -36,8 +38,8 @@ impl Resolved {
     }
 }
 
-/// Effective values, one line each, after the file that they may have come from.
-pub(super) fn values(of: &str, file: Option<&(PathBuf, Origin)>, shown: &[Shown]) -> String {
+/// What stands over the values: whose they are, and the file that they may have come from.
+pub(super) fn head(of: &str, file: Option<&(PathBuf, Origin)>) -> String {
     let mut out = format!("# The effective settings of {of} {}\n", env!("CARGO_PKG_VERSION"));
     match file {
         Some((path, origin)) => {
@@ -45,6 +47,17 @@ pub(super) fn values(of: &str, file: Option<&(PathBuf, Origin)>, shown: &[Shown]
         }
         None => put(&mut out, "# config: none", "default"),
     }
+    out
+}
+
+/// Effective values of a front end, as its table.
+pub(super) fn front<'a>(shown: impl Iterator<Item = &'a Shown>) -> String {
+    format!("\n[{FRONT}]\n{}", values(shown))
+}
+
+/// Effective values, one line each.
+pub(super) fn values<'a>(shown: impl Iterator<Item = &'a Shown>) -> String {
+    let mut out = String::new();
     for Shown { setting, literal, origin } in shown {
         let line = match (literal, setting.fallback) {
             (Some(literal), _) => format!("{} = {literal}", setting.name),
@@ -98,8 +111,16 @@ pub fn reference() -> String {
             let _ = writeln!(out, "* Variable: `{}`{}", setting.variable(), listed(setting));
             let _ = match setting.file_key() {
                 Some(key) => match key.split_once('.') {
+                    Some((FRONT, key)) => {
+                        writeln!(out, "* File: `{key}` of `[{FRONT}]`, {}", file_type(setting.kind))
+                    }
                     Some((table, key)) => writeln!(out, "* File: `{key}` of a `[[{table}]]`"),
-                    None => writeln!(out, "* File: `{key}`, {}", file_type(setting.kind)),
+                    None => writeln!(
+                        out,
+                        "* File: `{key}`, {}{}",
+                        file_type(setting.kind),
+                        place_in_file(setting)
+                    ),
                 },
                 None => writeln!(out, "* File: not there"),
             };
@@ -128,6 +149,17 @@ fn flags(setting: &Setting) -> String {
 
 fn changed_by(setting: &Setting) -> &'static str {
     if setting.is_live() { "a reload" } else { "a restart" }
+}
+
+/// What `[front]` has to do with a key that stands at the top.
+fn place_in_file(setting: &Setting) -> &'static str {
+    if setting.is_shared() {
+        "; in `[front]` another one for the front end"
+    } else if setting.is_of(Scope::Front) {
+        "; the front end's is in `[front]`"
+    } else {
+        ""
+    }
 }
 
 const fn listed(setting: &Setting) -> &'static str {

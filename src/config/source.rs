@@ -186,7 +186,7 @@ pub(super) struct Given {
 }
 
 /// All texts that were given, from all sources.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Sources {
     given: BTreeMap<Key, Vec<Given>>,
     /// What a `wsgid.json` puts into the environment of workers.

@@ -93,6 +93,9 @@ pub enum Key {
     Heartbeat,
 }
 
+/// The table of `lurcher.toml` that has the front end's settings.
+pub const FRONT: &str = "front";
+
 /// Whose setting it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -230,11 +233,13 @@ impl Setting {
         format!("LURCHER_{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }
 
-    /// Its key in `lurcher.toml`, if it can be set there.
+    /// Its key in `lurcher.toml`, if it can be set there. Of a setting that front end and instance both have, the one at the
+    /// top.
     pub fn file_key(&self) -> Option<String> {
         match self.kind {
             Kind::Endpoints => Some(format!("link.{}", self.name)),
             _ if self.key == Key::Config => None,
+            _ if !self.is_of(Scope::Instance) => Some(format!("{FRONT}.{}", self.name)),
             _ => Some(self.name.to_owned()),
         }
     }
@@ -247,19 +252,42 @@ impl Setting {
                 _,
                 Key::MaxBody
                 | Key::GracefulTimeout
+                | Key::LogFile
+                | Key::Syslog
                 | Key::AccessLog
+                | Key::AccessLogFormat
+                | Key::RequestIdHeader
+                | Key::Metrics
                 | Key::LogFormat
                 | Key::LogLevel
+                | Key::PidFile
+                | Key::User
+                | Key::Group
+                | Key::Umask
                 | Key::Config,
             ) => true,
             _ => scope == Scope::Instance,
         }
     }
 
+    /// Whether what stands for it at the top of the file holds for the front end too, unless `[front]` has its own. A place
+    /// that one process has for itself is not shared.
+    pub fn is_shared(&self) -> bool {
+        let own = matches!(
+            self.key,
+            Key::LogFile | Key::AccessLog | Key::Metrics | Key::PidFile | Key::Config
+        );
+        self.is_of(Scope::Instance) && self.is_of(Scope::Front) && !own
+    }
+
     /// Whether a reload applies a change of it; else the change waits for a restart.
     pub fn is_live(&self) -> bool {
         match self.group {
             Group::Application | Group::Workers | Group::Limits | Group::Uploads => true,
+            Group::Clients => self.key != Key::Bind,
+            Group::Handlers => {
+                !matches!(self.key, Key::Route | Key::Ident | Key::Protocol | Key::Heartbeat)
+            }
             _ => matches!(self.key, Key::LogFormat | Key::LogLevel | Key::Config),
         }
     }
@@ -298,12 +326,12 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> {
 
 /// All settings of an instance or of the front end, in the order of the help. Within one scope a name stands for one
 /// setting.
-pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> {
+pub fn settings_of(scope: Scope) -> impl Iterator<Item = &'static Setting> + Clone {
     all().filter(move |setting| setting.is_of(scope))
 }
 
 /// Every row.
-pub fn all() -> impl Iterator<Item = &'static Setting> {
+pub fn all() -> impl Iterator<Item = &'static Setting> + Clone {
     ROWS.iter().copied().flatten()
 }
 
@@ -353,5 +381,14 @@ mod tests {
         assert_eq!(Setting::of(Key::Mongrel2Chroot).variable(), "LURCHER_MONGREL2_CHROOT");
         assert_eq!(Setting::of(Key::Recv).file_key().as_deref(), Some("link.recv"));
         assert_eq!(Setting::of(Key::Config).file_key(), None);
+        assert_eq!(Setting::of(Key::Retry).file_key().as_deref(), Some("front.retry"));
+        assert_eq!(Setting::of(Key::MaxBody).file_key().as_deref(), Some("max-body"));
+    }
+
+    #[test]
+    fn what_is_shared_is_one_value() {
+        // Lists of the top and of the front end's table would be joined.
+        assert!(all().filter(|setting| setting.is_shared()).all(|s| s.kind != Kind::List));
+        assert!(Setting::of(Key::MaxBody).is_shared() && !Setting::of(Key::PidFile).is_shared());
     }
 }

@@ -238,6 +238,11 @@ fn what_is_of_another_type_is_refused_by_name() {
         ("frobnicate = 1", "frobnicate is no setting"),
         ("recv = \"tcp://a:1\"", "recv: belongs into a [[link]] table"),
         ("config = \"x\"", "config: a file cannot name another one"),
+        ("route = []", "route: belongs into the [front] table"),
+        ("rout = []", "rout is no setting; did you mean route of [front]?"),
+        ("fornt = 1", "fornt is no setting; did you mean front?"),
+        ("front = 1", "front: must be a [front] table, not a whole number"),
+        ("[[front]]", "front: must be a [front] table, not a list"),
         ("link = 1", "link: must be [[link]] tables, not a whole number"),
         ("[link]\nrecv = \"tcp://a:1\"", "link: must be [[link]] tables, not a table"),
         ("link = [1]", "link 1: must be a [[link]] table, not a whole number"),
@@ -483,4 +488,147 @@ fn who_cannot_be_become_is_refused_by_name() {
     let same = [(Key::User, "user", "shop")];
     let already = World { uid: 1000, ..World::default() };
     assert_eq!(resolved(&already, &same).config.process.identity, None, "nothing to be done");
+}
+
+const FRONT_FILE: &str = "workers = 2
+max-body = \"5M\"
+log-level = \"error\"
+pid-file = \"/here/instance.pid\"
+
+[front]
+route = [\"/=tcp://127.0.0.1:5000,tcp://127.0.0.1:5001\"]
+log-level = \"debug\"
+queue-limit = 7
+head-timeout = 5
+";
+
+fn front(world: &World, flags: &[(Key, &'static str, &str)]) -> Result<ResolvedFront, Vec<String>> {
+    let told = |faults: Faults| faults.list.iter().map(ToString::to_string).collect();
+    resolve_front(sources(flags), world).map_err(told)
+}
+
+#[test]
+fn one_file_is_for_both() {
+    let world = World::with_file(FRONT_FILE);
+    let config = resolved(&world, &[]).config;
+    assert_eq!((config.workers.workers, config.log.log_level), (2, Level::Error));
+    assert_eq!(config.limits.queue_limit, 1024, "the front end's is another one");
+    let settings = front(&world, &[]).unwrap().front();
+    assert_eq!(settings.clients.body_limit, Some(5 << 20), "of the top, where it has no own");
+    assert_eq!(settings.log.log_level, Level::Debug);
+    assert_eq!(settings.handlers.queue_limit, 7);
+    assert_eq!(settings.clients.head_timeout, Duration::from_secs(5));
+    assert_eq!(settings.process.pid_file, None, "the instance's");
+    let flags = [(Key::LogLevel, "log-level", "warning")];
+    assert_eq!(front(&world, &flags).unwrap().front().log.log_level, Level::Warning);
+}
+
+#[test]
+fn what_a_front_end_shows_can_be_its_file() {
+    let flags = [(Key::MaxBody, "max-body", "8M"), (Key::Umask, "umask", "027")];
+    let first = front(&World::with_file(FRONT_FILE), &flags).unwrap();
+    let second = front(&World::with_file(&first.show()), &[]).unwrap();
+    assert!(second.show().lines().all(|line| !line.contains("command line")));
+    assert_eq!(second.front(), first.front());
+}
+
+#[test]
+fn the_front_ends_table_has_its_own_keys_and_an_instance_does_not_look_into_it() {
+    for (text, fault) in [
+        (
+            "workers = 3",
+            "front.workers: is a setting of the instance, and belongs above the [front] table",
+        ),
+        ("retyr = \"never\"", "front.retyr is no setting; did you mean retry?"),
+        ("retry = \"often\"", "front.retry: \"often\" is none of never, idempotent"),
+        (
+            "head-limit = true",
+            "front.head-limit: must be a number of bytes or a text as \"10M\", not a boolean",
+        ),
+        ("config = \"x\"", "front.config: a file cannot name another one"),
+    ] {
+        let world = World::with_file(&format!("worker-timeout = \"never\"\n[front]\n{text}"));
+        let route = [(Key::Route, "route", "/=ipc:///a,ipc:///b")];
+        assert_eq!(front(&world, &route).unwrap_err(), [format!("lurcher.toml: {fault}")]);
+        assert_eq!(faults(&world, &[]).len(), 1, "its own");
+    }
+    let world = World::with_file("wrokers = 3\n[front]\n");
+    let route = [(Key::Route, "route", "/=ipc:///a,ipc:///b")];
+    assert_eq!(
+        front(&world, &route).unwrap_err(),
+        ["lurcher.toml: wrokers is no setting; did you mean workers?"]
+    );
+    let world = World::with_file("[front\n");
+    assert!(front(&world, &route).unwrap_err()[0].starts_with("lurcher.toml: line 1: "));
+    assert!(faults(&world, &[])[0].starts_with("lurcher.toml: line 1: "));
+    assert_eq!(
+        front(&World::default(), &[]).unwrap_err(),
+        ["--route is missing (or LURCHER_ROUTE, or route of [front] in lurcher.toml)"]
+    );
+}
+
+#[test]
+fn what_a_front_end_changes_at_once_and_what_waits_for_a_restart() {
+    let settings = |text: &str| {
+        let route = "route = [\"/=ipc:///a,ipc:///b\"]";
+        front(&World::with_file(&format!("{text}\n[front]\n{route}")), &[]).unwrap().front()
+    };
+    let mut old = settings("");
+    let new = "max-body = 9
+        graceful-timeout = 2
+        [front]
+        bind = \"127.0.0.1:9000\"
+        route = \"/x=ipc:///a,ipc:///b\"
+        retry = \"idempotent\"
+        peer-window = 3
+        idle-timeout = 1
+        forwarded = \"append\"
+        ident = \"me\"
+        access-log = \"-\"
+        umask = \"077\"";
+    let new = front(&World::with_file(new), &[]).unwrap().front();
+    assert!(old.frozen_changes(&old).is_empty());
+    assert_eq!(old.frozen_changes(&new), ["access-log", "umask", "bind", "route", "ident"]);
+    let before = old.clone();
+    old.adopt(new);
+    assert_eq!((old.clients.body_limit, old.handlers.peer_window), (Some(9), 3));
+    assert_eq!(old.clients.idle_timeout, Duration::from_secs(1));
+    assert_eq!(old.clients.forwarded.policy, ForwardedPolicy::Append);
+    assert_eq!((old.handlers.retry, old.graceful_timeout), (true, Duration::from_secs(2)));
+    assert_eq!(old.clients.bind, before.clients.bind);
+    assert_eq!(old.handlers.routes, before.handlers.routes);
+    assert_eq!((old.log.access_log, old.process), (None, before.process));
+}
+
+#[test]
+fn serve_reads_one_file_for_both() {
+    let app = [(Key::WsgiApp, "wsgi-app", "a:b")];
+    let both = |text: &str| {
+        let told = |faults: Faults| faults.list.iter().map(ToString::to_string).collect();
+        resolve_both(&sources(&app), &World::with_file(text)).map_err(told)
+    };
+    let resolved = both(FRONT_FILE).unwrap();
+    assert_eq!(resolved.config.process.pid_file.as_deref(), Some(Path::new("/here/instance.pid")));
+    assert_eq!(resolved.config.log.log_level, Level::Error);
+    assert_eq!(resolved.front.log.log_level, Level::Debug);
+    assert_eq!(resolved.front.clients.body_limit, resolved.config.uploads.max_body);
+    assert_eq!(
+        resolved.warnings,
+        [
+            "lurcher.toml: front.route: not used, serve's front end and instance meet in a directory of their own"
+        ]
+    );
+    let again = both(resolved.show()).unwrap();
+    assert_eq!(again.warnings, Vec::<String>::new());
+    assert_eq!(again.front, resolved.front);
+    assert_eq!(again.config.literals, resolved.config.literals);
+    let wrong: Vec<String> = both("max-body = \"x\"\n[front]\nretyr = 1").unwrap_err();
+    assert_eq!(wrong.len(), 2, "what is wrong for both is told once: {wrong:?}");
+    let wrong: Vec<String> = both("[front]\npid-file = \"/here/x\"").unwrap_err();
+    assert_eq!(
+        wrong,
+        [
+            "lurcher.toml: front.pid-file: belongs above the [front] table: with serve one holds for all"
+        ]
+    );
 }

@@ -22,6 +22,7 @@ pub(crate) struct Forwarded<'a> {
     /// The value of each that handlers get from us.
     ours: [Option<std::borrow::Cow<'a, [u8]>>; 5],
     left_out: &'static [&'static str],
+    secure: bool,
 }
 
 impl<'a> Forwarded<'a> {
@@ -33,7 +34,7 @@ impl<'a> Forwarded<'a> {
         from: From,
         remote: &'a str,
     ) -> Forwarded<'a> {
-        let trusted = setting.trusted.iter().any(|net| net.contains(from.ip));
+        let trusted = setting.trusts(from);
         let keeps = trusted || setting.policy == ForwardedPolicy::Append;
         let mut ours = [const { None }; 5];
         for (at, name) in FAMILY.into_iter().enumerate() {
@@ -55,7 +56,17 @@ impl<'a> Forwarded<'a> {
         }
         // Those that are not ours are the proxy's to say, if it is trusted.
         let left_out: &[&str] = if trusted { &[] } else { &FAMILY };
-        Forwarded { ours, left_out }
+        // Several that do not agree are no word to rely on.
+        let mut protos = head.all("x-forwarded-proto").peekable();
+        let secure = trusted
+            && protos.peek().is_some()
+            && protos.all(|proto| proto.eq_ignore_ascii_case(b"https"));
+        Forwarded { ours, left_out, secure }
+    }
+
+    /// How the client speaks with the first proxy, if that is trusted to say so; else with us.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
     }
 
     /// The fields that take the place of the client's.
@@ -94,6 +105,13 @@ fn element(ip: Option<IpAddr>, host: &[u8]) -> Vec<u8> {
     out
 }
 
+impl ForwardedSetting {
+    /// Whether what comes from there is kept.
+    pub(crate) fn trusts(&self, from: From) -> bool {
+        self.trusted.iter().any(|net| net.contains(from.ip))
+    }
+}
+
 impl Cidr {
     /// Whether an address is in the network. Unix sockets (no address) are in none.
     fn contains(self, ip: Option<IpAddr>) -> bool {
@@ -126,6 +144,10 @@ mod tests {
         let from = From { ip: Some([10, 0, 0, 7].into()), local_port: 8000 };
         let head = head::parse(TEXT).unwrap();
         let forwarded = Forwarded::new(&setting, &head, b"example", from, "10.0.0.7");
+        assert_eq!(
+            forwarded.scheme(),
+            if forwarded.left_out().is_empty() { "https" } else { "http" }
+        );
         let shown = forwarded
             .fields()
             .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
@@ -168,6 +190,27 @@ mod tests {
             (shown, left_out),
             (vec!["x-forwarded-for: 6.6.6.6, 7.7.7.7, 10.0.0.7".into()], 5)
         );
+    }
+
+    #[test]
+    fn the_scheme_is_a_trusted_proxys_word() {
+        for (said, scheme) in [
+            ("X-Forwarded-Proto: HTTPS", "https"),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Proto: https", "https"),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Proto: http", "http"),
+            ("X-Forwarded-Proto: https, http", "http"),
+            ("X-Forwarded-Proto: http", "http"),
+            ("X-Forwarded-Proto: javascript", "http"),
+            ("X-Forwarded-Ssl: on", "http"),
+        ] {
+            let text = format!("GET / HTTP/1.0\r\n{said}\r\n\r\n");
+            let head = head::parse(text.as_bytes()).unwrap();
+            let trusted = vec!["127.0.0.1".parse().unwrap()];
+            let setting =
+                ForwardedSetting { policy: ForwardedPolicy::Set, fields: Vec::new(), trusted };
+            let from = From { ip: Some([127, 0, 0, 1].into()), local_port: 80 };
+            assert_eq!(Forwarded::new(&setting, &head, b"x", from, "x").scheme(), scheme, "{said}");
+        }
     }
 
     #[test]

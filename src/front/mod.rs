@@ -5,6 +5,7 @@
 //! * [`zmtp`] the wire under the protocol; `message` what is written on it
 //! * `http1`, `forwarded`, `relay` the wire to the clients: requests in, responses out
 //! * `core` who gets which request; `fellows` which connections are one handler's; `pulse` which are still there
+//! * `host` what is asked of the process around it
 //! * `net` the sockets, and the tasks that hold them
 //!
 //! All but `net` do no I/O and read no clock. It promises that no client hangs because of a handler, that no bytes of a
@@ -14,6 +15,7 @@
 mod core;
 mod fellows;
 mod forwarded;
+mod host;
 mod http1;
 mod message;
 mod net;
@@ -21,4 +23,6 @@ mod pulse;
 mod relay;
 pub mod zmtp;
 
+pub use host::Bound;
+pub use host::Host;
 pub use net::run;

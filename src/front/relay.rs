@@ -54,6 +54,8 @@ pub(crate) struct Relay {
     keep: bool,
     status: u16,
     body_bytes: u64,
+    /// One more line of the head, with its end; empty for none.
+    line: Vec<u8>,
 }
 
 impl Relay {
@@ -66,6 +68,7 @@ impl Relay {
             keep: true,
             status: 0,
             body_bytes: 0,
+            line: Vec::new(),
         }
     }
 
@@ -75,6 +78,11 @@ impl Relay {
         self.asked = asked;
         self.keep = may_keep && asked.keeps();
         (self.status, self.body_bytes, self.framing) = (0, 0, Framing::NoBody);
+    }
+
+    /// The response gets this line (with its end) unless it has a field of that name.
+    pub(crate) fn add_line(&mut self, line: Vec<u8>) {
+        self.line = line;
     }
 
     /// What was asked.
@@ -158,6 +166,13 @@ impl Relay {
             Some(framing) => framing,
         };
         put_start(out, head);
+        if !self.line.is_empty() {
+            let name = self.line.split(|byte| *byte == b':').next().unwrap_or_default();
+            if !head.end_to_end().any(|(field, _)| field.eq_ignore_ascii_case(name)) {
+                out.extend_from_slice(&self.line);
+            }
+            self.line.clear();
+        }
         if self.framing == Framing::Chunked {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }

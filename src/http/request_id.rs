@@ -17,22 +17,25 @@ pub struct RequestIds {
 struct Header {
     name: String,
     /// As the front end spells it.
-    lower: Vec<u8>,
+    lower: String,
 }
 
 impl RequestIds {
     /// `header`: where clients may say an id, and where they are told it. `prefix`: begins all ids that are made.
     pub fn new(header: Option<&str>, prefix: u64) -> RequestIds {
-        let header = header.map(|name| Header {
-            name: name.to_owned(),
-            lower: name.to_ascii_lowercase().into_bytes(),
-        });
+        let header =
+            header.map(|name| Header { name: name.to_owned(), lower: name.to_ascii_lowercase() });
         RequestIds { header, prefix }
     }
 
     /// The header in lower case, as the front end spells it, if there is one.
     pub fn header(&self) -> Option<&[u8]> {
-        self.header.as_ref().map(|header| header.lower.as_slice())
+        self.header_name().map(str::as_bytes)
+    }
+
+    /// The same as text.
+    pub fn header_name(&self) -> Option<&str> {
+        self.header.as_ref().map(|header| header.lower.as_str())
     }
 
     /// The id of request `number`, whose header said `said`.

@@ -86,7 +86,7 @@ impl Process {
         command.arg("front").args(words).env_remove("NOTIFY_SOCKET");
         // The protocol of systemd's socket activation, but for the process id, which nobody knows yet.
         command.args(["--bind", "systemd", "--wait"]).stdin(theirs);
-        command.env("LISTEN_FDS", sockets.len().to_string()).env_remove("LISTEN_PID");
+        command.env("LISTEN_FDS", sockets.len().to_string());
         let mappings = (FIRST_FD..)
             .zip(sockets)
             .map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd })
@@ -131,5 +131,9 @@ fn again(interpreter: &Interpreter) -> Command {
     command.args(&interpreter.args).args(["-m", "lurcher"]);
     command.stdin(Stdio::null()).process_group(0);
     command.env(crate::system::SERVED_BY, std::process::id().to_string());
+    // Sockets that were handed over are ours; the front end is told of its own.
+    for variable in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"] {
+        command.env_remove(variable);
+    }
     command
 }

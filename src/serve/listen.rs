@@ -41,18 +41,48 @@ enum Place {
     Tcp(SocketAddr),
     /// Removed in the end.
     Unix(SocketFile),
+    /// A service manager's, which listens already and stays when we have gone; as a URL.
+    Handed(String),
 }
 
 impl Listener {
-    /// Binds an address.
-    pub(super) fn bind(address: &Bind) -> io::Result<Listener> {
-        match address {
-            Bind::Unix(path) => Listener::bind_unix(path),
-            Bind::Tcp(address) => Listener::bind_tcp(*address),
-            Bind::Systemd => Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "sockets of systemd's are for `lurcher front`",
-            )),
+    /// Binds an address; `systemd` stands for all sockets that were handed over (`sd_listen_fds(3)`).
+    pub(super) fn bind(address: &Bind) -> io::Result<Vec<Listener>> {
+        Ok(match address {
+            Bind::Unix(path) => vec![Listener::bind_unix(path)?],
+            Bind::Tcp(address) => vec![Listener::bind_tcp(*address)?],
+            Bind::Systemd => Listener::handed()?,
+        })
+    }
+
+    fn handed() -> io::Result<Vec<Listener>> {
+        let mut handed = listenfd::ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for at in 0..handed.len() {
+            // It is one or the other; asking for the wrong kind leaves it where it is.
+            let (socket, place) = if let Ok(Some(listener)) = handed.take_tcp_listener(at) {
+                let shown = format!("http://{}", listener.local_addr()?);
+                (OwnedFd::from(listener), shown)
+            } else if let Some(listener) = handed.take_unix_listener(at)? {
+                let path = listener.local_addr()?;
+                let path = path.as_pathname().map(|path| path.display().to_string());
+                (OwnedFd::from(listener), format!("unix:{}", path.unwrap_or_default()))
+            } else {
+                continue;
+            };
+            listeners.push(Listener { socket, place: Place::Handed(place) });
+        }
+        if listeners.is_empty() {
+            return Err(io::Error::other("no socket was handed over"));
+        }
+        Ok(listeners)
+    }
+
+    /// The file that it has made.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Unix(file) => Some(file.path()),
+            Place::Tcp(_) | Place::Handed(_) => None,
         }
     }
 
@@ -84,6 +114,9 @@ impl Listener {
 
     /// From now on clients can connect; who accepts them may come later.
     pub(super) fn open(&self) -> io::Result<()> {
+        if let Place::Handed(_) = self.place {
+            return Ok(());
+        }
         socket::listen(&self.socket, Backlog::new(BACKLOG)?)?;
         Ok(())
     }
@@ -100,6 +133,7 @@ impl fmt::Display for Listener {
         match &self.place {
             Place::Tcp(address) => write!(f, "http://{address}"),
             Place::Unix(file) => write!(f, "unix:{}", file.path().display()),
+            Place::Handed(shown) => f.write_str(shown),
         }
     }
 }
@@ -115,10 +149,11 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn bind(text: &str) -> io::Result<Listener> {
-        Listener::bind(&match text.strip_prefix("unix:") {
+        let mut bound = Listener::bind(&match text.strip_prefix("unix:") {
             Some(path) => Bind::Unix(path.into()),
             None => Bind::Tcp(text.parse().unwrap()),
-        })
+        })?;
+        Ok(bound.remove(0))
     }
 
     #[test]

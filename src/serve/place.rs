@@ -54,6 +54,11 @@ impl Place {
         }
     }
 
+    /// Where the instance tells the front end its metrics.
+    pub(super) fn metrics(&self) -> PathBuf {
+        self.path("metrics")
+    }
+
     /// Takes away what a front end that died has left: nobody listens there any more.
     pub(super) fn clear_endpoints(&self) {
         for name in ["requests", "responses"] {

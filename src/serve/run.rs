@@ -2,40 +2,35 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::io::IsTerminal;
 use std::io::Write;
-use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use signal_hook::consts::SIGCHLD;
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
-use signal_hook::consts::SIGTTIN;
-use signal_hook::consts::SIGTTOU;
-use signal_hook::iterator::Signals;
 
 use super::child::Process;
 use super::listen::Listener;
+use super::news::News;
+use super::news::listen;
 use super::place::Place;
 use super::place::handed_on;
 use super::place::says_ready;
 use super::policy::Verdict;
 use crate::cli::Both;
+use crate::cli::BothAgain;
+use crate::config::Bind;
 use crate::config::UploadWay;
 use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
 use crate::system::Notify;
+use crate::system::PidFile;
 use crate::telemetry;
 
 /// What an instance may take to end beyond the graceful timeout, which it keeps itself.
@@ -43,13 +38,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Signals that come so close together are one wish: `timeout` and some shells send to the process and to its group.
 const SAME_WISH: Duration = Duration::from_millis(200);
-
-/// What wakes the loop.
-enum News {
-    Signal(i32),
-    /// The instance's message for its service manager.
-    Notice(String),
-}
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,21 +51,36 @@ enum Phase {
     InstanceLeaves(Instant),
 }
 
+/// What `serve` has of its system.
+pub(super) struct Held {
+    pub(super) pid_file: Option<PidFile>,
+    pub(super) place: Place,
+    /// Whoever wants to know how it is.
+    pub(super) above: Option<Notify>,
+    /// Whether a terminal started us; its end is then ours.
+    pub(super) terminal: bool,
+}
+
 /// Everything that was started.
 pub(super) struct Serve {
     listeners: Vec<Listener>,
     place: Place,
-    above: Option<Notify>,
+    pub(super) above: Option<Notify>,
+    /// Removed with the rest.
+    _pid_file: Option<PidFile>,
     interpreter: Interpreter,
+    pub(super) again: BothAgain,
+    pub(super) bind: Vec<Bind>,
+    pub(super) log_file: Option<PathBuf>,
     instance_words: Vec<OsString>,
     front_words: Vec<OsString>,
     notify: PathBuf,
     account: Option<[(&'static str, OsString); 3]>,
-    front: Process,
-    instance: Process,
+    pub(super) front: Process,
+    pub(super) instance: Process,
     phase: Phase,
     exit: u8,
-    grace: Duration,
+    pub(super) grace: Duration,
     /// When it was told to end.
     asked: Instant,
     /// Whether a terminal started us; its end is then ours.
@@ -89,15 +92,15 @@ impl Serve {
     pub(super) fn start(
         both: Both,
         listeners: Vec<Listener>,
-        place: Place,
-        above: Option<Notify>,
+        held: Held,
         interpreter: Interpreter,
     ) -> io::Result<Serve> {
+        let Held { pid_file, place, above, terminal } = held;
         let (sender, news) = mpsc::channel();
         let (notices, notify) = place.notify()?;
         listen(sender, notices)?;
         let [requests, responses] = place.endpoints();
-        let Both { config, front, mut instance_words, mut front_words } = both;
+        let Both { config, front, mut instance_words, mut front_words, again, .. } = both;
         for (name, endpoint) in [("--recv", &requests), ("--send", &responses)] {
             instance_words.extend([name.into(), endpoint.into()]);
         }
@@ -120,7 +123,11 @@ impl Serve {
             listeners,
             place,
             above,
+            _pid_file: pid_file,
             interpreter,
+            again,
+            bind: front.clients.bind,
+            log_file: config.log.log_file,
             instance_words,
             front_words,
             notify,
@@ -131,7 +138,7 @@ impl Serve {
             exit: 0,
             grace: config.limits.graceful_timeout,
             asked: Instant::now(),
-            terminal: io::stderr().is_terminal(),
+            terminal,
             news,
         };
         serve.start_instance()?;
@@ -163,7 +170,7 @@ impl Serve {
         self.exit
     }
 
-    fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         matches!(self.phase, Phase::FrontLeaves(_) | Phase::InstanceLeaves(_))
     }
 
@@ -250,9 +257,13 @@ impl Serve {
 
     fn signal(&mut self, signal: i32) {
         let name = Signal::try_from(signal).unwrap_or(Signal::SIGTERM);
-        let reload = name == Signal::SIGHUP && !self.terminal;
-        if reload || matches!(name, Signal::SIGTTIN | Signal::SIGTTOU) {
-            return self.instance.signal(name);
+        match name {
+            Signal::SIGTTIN | Signal::SIGTTOU => return self.instance.signal(name),
+            Signal::SIGHUP if !self.terminal => return self.reload(),
+            Signal::SIGUSR1 => return self.reopen_logs(),
+            // What other servers take as a wish that we do not have.
+            Signal::SIGUSR2 => return,
+            _ => {}
         }
         if self.is_leaving() {
             if self.asked.elapsed() < SAME_WISH {
@@ -345,29 +356,4 @@ impl Serve {
             (None, _) => self.exit = Exit::Failed.code(),
         }
     }
-}
-
-/// Signals and the instance's messages, as news. Both threads end with the process.
-fn listen(sender: Sender<News>, notices: UnixDatagram) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGCHLD])?;
-    let other = sender.clone();
-    thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            if sender.send(News::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    thread::Builder::new().name("lurcher-notices".to_owned()).spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(length) = notices.recv(&mut buffer) {
-            if other
-                .send(News::Notice(String::from_utf8_lossy(&buffer[..length]).into_owned()))
-                .is_err()
-            {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }

@@ -6,11 +6,13 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use nix::sys::stat::SFlag;
 use nix::sys::stat::fstat;
 use nix::unistd::Gid;
 use nix::unistd::Uid;
+use nix::unistd::chown;
 use nix::unistd::fchown;
 use nix::unistd::initgroups;
 use nix::unistd::setgid;
@@ -58,6 +60,13 @@ pub fn become_identity(identity: &Identity) -> Result<(), IdentityError> {
         return Err(IdentityError::NotForGood);
     }
     Ok(())
+}
+
+/// Gives the file of a Unix socket that root has bound to whom it becomes, so that it can be removed, and others can connect
+/// as its mode says.
+pub fn give_socket(path: &Path, identity: &Identity) -> io::Result<()> {
+    let (uid, gid) = (identity.uid.map(Uid::from_raw), Gid::from_raw(identity.gid));
+    Ok(chown(path, uid, Some(gid))?)
 }
 
 /// Gives what root has opened to whom it becomes, so that it can be opened again.

@@ -13,9 +13,14 @@ pub const SERVED_BY: &str = "LURCHER_SERVED_BY";
 /// Asks for a SIGTERM when the parent ends, if the parent is the `serve` that the variable names: children of children
 /// inherit the variable, and are not meant.
 pub fn end_with_parent(served_by: Option<&OsStr>) -> io::Result<()> {
-    let named = served_by.and_then(OsStr::to_str).and_then(|pid| pid.parse().ok());
-    if named == Some(getppid().as_raw()) {
+    if is_served(served_by) {
         set_pdeathsig(Signal::SIGTERM)?;
     }
     Ok(())
+}
+
+/// Whether the parent is the `serve` that the variable names.
+pub fn is_served(served_by: Option<&OsStr>) -> bool {
+    let named = served_by.and_then(OsStr::to_str).and_then(|pid| pid.parse().ok());
+    named == Some(getppid().as_raw())
 }

@@ -30,7 +30,7 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     ("admin", &["dispatch", "config", "telemetry"]),
     ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),
     // layer 5
-    ("front_process", &["cli", "config", "front", "telemetry"]),
+    ("front_process", &["cli", "config", "front", "telemetry", "system"]),
     ("serve", &["cli", "config", "supervisor", "telemetry", "system"]),
     (
         "instance",
@@ -67,7 +67,7 @@ const FENCED: [(&str, &[&str]); 11] = [
     ("crossbeam_channel", &["worker", "dispatch", "admin", "supervisor"]),
     ("hyper", &["front"]),
     ("tokio", &["front"]),
-    ("listenfd", &["front"]),
+    ("listenfd", &["front", "serve"]),
     ("rustls", &["front"]),
 ];
 

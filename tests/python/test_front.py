@@ -492,7 +492,9 @@ def test_the_command_line_says_what_is_wrong(stage: Stage, tmp_path: Path) -> No
     twice = stage.command("front", "--route", route, "--route", route, "--upload", "files")
     assert "is given twice" in twice.stderr
     assert "--upload-dir: is needed by --upload files" in twice.stderr
-    (tmp_path / "lurcher-front.toml").write_text(f"route = ['{route}']\nretry = 'idempotent'\n")
+    (tmp_path / "lurcher.toml").write_text(
+        f"wsgi-app = 'x:y'\n[front]\nroute = ['{route}']\nretry = 'idempotent'\n"
+    )
     shown = stage.command("front", "--print-config", "--head-limit", "8K")
     assert shown.returncode == 0, shown.stderr
     settings = [line.split("#")[0].strip() for line in shown.stdout.splitlines()]

@@ -19,7 +19,7 @@ from support.waiting import wait_for
 
 
 def child(lurcher: Lurcher, word: bytes) -> int:
-    """The front end (`front`) or the instance, which has a title."""
+    """The front end or the instance, by its title."""
 
     def look() -> list[int]:
         return [
@@ -166,7 +166,9 @@ def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
     lurcher.assert_no_orphans()
 
 
-@pytest.mark.parametrize("word", [b"front", b"lurcher: instance"], ids=["front end", "instance"])
+@pytest.mark.parametrize(
+    "word", [b"lurcher: front", b"lurcher: instance"], ids=["front end", "instance"]
+)
 def test_a_process_that_dies_is_started_again(stage: Stage, word: bytes) -> None:
     lurcher = serve(stage)
     port = port_of(lurcher)
@@ -245,3 +247,10 @@ def test_headers_reach_the_application_byte_for_byte(stage: Stage) -> None:
     for value in ("caf\xe9", "caf\xc3\xa9", '"\\\x01\xff', "a\tb"):
         with Client(port_of(lurcher)) as client:
             assert client.get("/", [("X-Some", value)]).json()["HTTP_X_SOME"] == value
+
+
+@pytest.mark.parametrize(("trusted", "scheme"), [("127.0.0.0/8", "https"), ("10.0.0.0/8", "http")])
+def test_a_trusted_proxy_says_the_scheme(stage: Stage, trusted: str, scheme: str) -> None:
+    lurcher = serve(stage, "--trust-forwarded-from", trusted, app="told:application")
+    told = get(port_of(lurcher), "/", [("X-Forwarded-Proto", "https")]).json()
+    assert told["wsgi.url_scheme"] == scheme

@@ -1,8 +1,8 @@
 //! How a running instance can be asked and told things.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::config::Bind;
 use crate::config::Surroundings;
 use crate::config::reader::Reader;
 use crate::config::reader::quoted;
@@ -19,7 +19,7 @@ pub struct Admin {
     /// Where it is.
     pub control: ControlPlace,
     /// Where metrics are served.
-    pub metrics: Option<SocketAddr>,
+    pub metrics: Option<Bind>,
 }
 
 /// Where a control socket is.
@@ -46,12 +46,22 @@ impl Admin {
                 ControlPlace::Usual | ControlPlace::Off => quoted("off"),
             },
         );
-        let metrics = reader.get(
-            Key::Metrics,
-            |_, text| value::address(text),
-            |address| quoted(&address.to_string()),
-        );
+        let metrics = Self::read_metrics(reader);
         Self { control: control.unwrap_or(ControlPlace::Usual), metrics }
+    }
+
+    /// Where metrics are served: by an instance, or by a front end.
+    pub(in crate::config) fn read_metrics<W: Surroundings>(
+        reader: &mut Reader<'_, W>,
+    ) -> Option<Bind> {
+        reader.get(
+            Key::Metrics,
+            |reader, text| match text.strip_prefix("unix:") {
+                Some(path) => reader.path(path).map(Bind::Unix),
+                None => value::address(text).map(Bind::Tcp),
+            },
+            |at| quoted(&at.to_string()),
+        )
     }
 }
 
@@ -73,12 +83,12 @@ pub(in crate::config) const ROWS: &[Setting] = &[
     Setting {
         key: Key::Metrics,
         name: "metrics",
-        metavar: "ADDRESS:PORT",
+        metavar: "ADDRESS",
         kind: Kind::Text,
         fallback: Fallback::Unset("no metrics"),
         group: Group::Admin,
-        help: "Serve metrics in Prometheus' text format at http://ADDRESS:PORT/metrics, as 127.0.0.1:9464; whoever reaches it \
-           can read them",
+        help: "Serve metrics in Prometheus' text format at http://ADDRESS/metrics, as 127.0.0.1:9464, or at a Unix socket, as \
+               unix:/run/shop/metrics; whoever reaches it can read them",
         reason: "A port must be chosen, and protected, by whoever opens it.",
     },
 ];

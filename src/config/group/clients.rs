@@ -333,8 +333,8 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         kind: Kind::List,
         fallback: Fallback::Unset("nobody is trusted"),
         group: Group::Clients,
-        help: "Keep what clients in NETWORK (as 10.0.0.0/8 or ::1) say in these fields, and append to it; can be \
-               given several times",
+        help: "Keep what clients in NETWORK (as 10.0.0.0/8 or ::1) say in these fields, and append to it; their \
+               X-Forwarded-Proto makes the scheme https; can be given several times",
         reason: "A proxy in front knows the client; anybody else could lie.",
     },
 ];

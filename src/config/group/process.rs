@@ -1,4 +1,4 @@
-//! The instance as a process of its system: who it is, and where it can be found.
+//! An instance, or a front end, as a process of its system: who it is, and where it can be found.
 
 use std::path::PathBuf;
 
@@ -153,7 +153,7 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         kind: Kind::Path,
         fallback: Fallback::Unset("none"),
         group: Group::Process,
-        help: "Keep the process id of the instance in FILE, from its start to its end. A FILE whose lurcher still runs is a \
+        help: "Keep the process id in FILE, from its start to its end. A FILE whose lurcher still runs is a \
                reason not to start; one that was left behind is taken over",
         reason: "A service manager knows its processes without one. It is there from the start and not from the first \
                  request, so that an instance that is still loading can be found, and a second one is refused.",
@@ -165,8 +165,8 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         kind: Kind::Text,
         fallback: Fallback::Unset("the one that starts lurcher"),
         group: Group::Process,
-        help: "Become this user (a name or a number), with its group and further groups, before any worker starts. Only \
-               root can. HOME, USER and LOGNAME of workers follow it",
+        help: "Become this user (a name or a number), with its group and further groups, before any worker starts or any \
+               client is served. Only root can. HOME, USER and LOGNAME of workers follow it",
         reason: "Whoever starts lurcher as root has a reason that lurcher cannot know, as in a container of its own.",
     },
     Setting {
@@ -187,7 +187,8 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         kind: Kind::Text,
         fallback: Fallback::Unset("the one that lurcher is started with"),
         group: Group::Process,
-        help: "What is taken from the mode of files that lurcher and its workers create, in octal: 022, 027, 077",
+        help: "What is taken from the mode of files and of Unix sockets that lurcher and its workers create, in octal: 022, \
+               027, 077",
         reason: "Whoever starts lurcher has one, mostly 022. wsgid's 0 let everybody write its log.",
     },
     Setting {

@@ -16,6 +16,7 @@ use crate::dispatch::refuse;
 use crate::proto::Value;
 use crate::proto::request::Envelope;
 use crate::telemetry::access;
+use crate::telemetry::access::outcome;
 use crate::telemetry::metrics::Histogram;
 
 /// How a request ended.
@@ -52,13 +53,13 @@ impl Fate {
     /// Its name in metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Fate::Ok => "ok",
+            Fate::Ok => outcome::OK,
             Fate::ApplicationError => "application_error",
-            Fate::Cut => "cut",
-            Fate::ClientGone => "client_gone",
+            Fate::Cut => outcome::CUT,
+            Fate::ClientGone => outcome::CLIENT_GONE,
             Fate::WorkerDied => "worker_died",
-            Fate::TimedOut => "timed_out",
-            Fate::Refused => "refused",
+            Fate::TimedOut => outcome::TIMED_OUT,
+            Fate::Refused => outcome::REFUSED,
         }
     }
 
@@ -189,10 +190,12 @@ impl Core {
             user_agent: headers.get(b"user-agent").map(Value::first),
             status,
             bytes: end.map(|end| end.body_bytes),
-            queue: had.map(|(given, _)| given.saturating_duration_since(received)),
-            application: end.map(|end| Duration::from_nanos(end.service_ns)),
+            way: access::Way::Instance {
+                worker: had.map(|(_, worker)| worker.0),
+                queue: had.map(|(given, _)| given.saturating_duration_since(received)),
+                application: end.map(|end| Duration::from_nanos(end.service_ns)),
+            },
             total,
-            worker: had.map(|(_, worker)| worker.0),
             outcome: fate.as_str(),
         }));
     }

@@ -8,6 +8,7 @@
 mod outbox;
 mod peers;
 mod queue;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use std::time::Instant;
 use crate::proto::ConnId;
 use crate::proto::hash::Quick;
 use outbox::Outbox;
+pub(crate) use view::RouteView;
 
 /// What is bounded here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,15 +189,17 @@ impl Core {
         }
     }
 
+    /// From now on these hold. What is at a peer beyond them stays there.
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        for route in 0..self.routes.len() {
+            self.serve(RouteId(route));
+        }
+    }
+
     /// How often things have happened.
     pub(crate) fn counters(&self) -> Counters {
         self.counters
-    }
-
-    /// Requests that wait.
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
     }
 
     /// Exchanges under way, those that wait included.

@@ -352,3 +352,29 @@ fn one_that_was_taken_back_does_not_hold_up_the_end_of_others() {
     assert_eq!(table.core.expired(table.now + Duration::from_secs(1)), [ConnId(2)]);
     assert_eq!(table.core.waiting(), 1);
 }
+
+#[test]
+fn a_look_at_routes_and_queue() {
+    let mut table = Table::new(LIMITS);
+    let a = table.join();
+    let start = table.now;
+    for conn in 1..=3 {
+        table.submit(conn);
+    }
+    assert_eq!(table.core.oldest(start), Duration::ZERO, "nobody waits");
+    table.now += Duration::from_secs(2);
+    for conn in 4..=6 {
+        table.submit(conn);
+        table.now += Duration::from_secs(1);
+    }
+    table.over(4);
+    assert_eq!(table.core.oldest(table.now), Duration::from_secs(2), "the first one has gone");
+    table.write(a);
+    table.core.leaving(table.now, a);
+    let view = RouteView { handlers: 0, leaving: 1, outstanding: 3, waiting: 2 };
+    assert_eq!(table.core.view(ROUTE), view);
+    table.join();
+    let view = RouteView { handlers: 1, leaving: 1, outstanding: 5, waiting: 0 };
+    assert_eq!(table.core.view(ROUTE), view);
+    assert_eq!(table.core.view(RouteId(1)), RouteView::default());
+}

@@ -18,6 +18,7 @@ use super::shared::Shared;
 use super::stream::From;
 use super::stream::Stream;
 use super::turns::Turns;
+use crate::config::Front;
 use crate::front::core::PeerId;
 use crate::front::relay::Relay;
 
@@ -47,6 +48,10 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(super) shared: Rc<Shared>,
+    /// The settings as its last request has found them.
+    pub(super) config: Rc<Front>,
+    /// What its handlers are told of its window. It stays: they reckon with it.
+    pub(super) window: u64,
     pub(super) client: Rc<Client>,
     pub(super) stream: Stream,
     pub(super) from: From,
@@ -62,6 +67,10 @@ pub(crate) struct Conn {
     /// Bytes written ever.
     pub(super) written: u64,
     pub(super) relay: Relay,
+    /// What names the request that is under way, if it has a name.
+    pub(super) id: Vec<u8>,
+    /// When the first byte of its answer was written, if others were to follow.
+    pub(super) first_byte: Option<Instant>,
     /// Requests so far.
     pub(super) requests: u64,
     /// Who had the last request.
@@ -79,6 +88,7 @@ pub(crate) struct Conn {
 pub(crate) fn serve(shared: Rc<Shared>, stream: Stream) -> impl Future<Output = ()> {
     let client = shared.welcome();
     let from = stream.from();
+    let config = shared.config();
     let conn = Conn {
         client,
         from,
@@ -91,12 +101,16 @@ pub(crate) fn serve(shared: Rc<Shared>, stream: Stream) -> impl Future<Output = 
         sent: 0,
         written: 0,
         relay: Relay::new(),
+        id: Vec::new(),
+        first_byte: None,
         requests: 0,
         peer: None,
         told: None,
         received: 0,
         known_closed: false,
         turns: Turns::default(),
+        window: config.clients.client_window,
+        config,
         shared,
     };
     serve_requests(conn)
@@ -139,6 +153,7 @@ impl Conn {
             let got = self.stream.try_read(scratch)?;
             self.input.extend_from_slice(scratch.get(..got).unwrap_or_default());
             self.eof |= got == 0;
+            self.shared.record.read(got);
             Ok(got)
         })
     }
@@ -158,6 +173,7 @@ impl Conn {
                 Ok(written) => {
                     self.sent += written;
                     self.written += written as u64;
+                    self.shared.record.wrote(written);
                 }
                 Err(error) if is_would_block(&error) => {
                     // What was written need not be kept for the sake of a slow client.
@@ -199,7 +215,7 @@ impl Conn {
 
     /// Writes all there is, for as long as a slow client may take. False if it is gone or took too long.
     pub(super) async fn flush(&mut self) -> bool {
-        self.client.until(Some(Instant::now() + self.shared.config.clients.send_timeout));
+        self.client.until(Some(Instant::now() + self.config.clients.send_timeout));
         loop {
             match self.write() {
                 Ok(true) => return true,

@@ -1,22 +1,20 @@
 //! Waits for heads of requests, within their limits; refuses what is none.
 
 use std::rc::Rc;
-use std::time::Duration;
 use std::time::Instant;
 
 use super::conn::Conn;
 use super::conn::Next;
 use super::conn::is_would_block;
-use super::record::Line;
+use super::record::Outcome;
+use super::request::Asking;
+use super::respond::Answer;
 use crate::front::http1::Refusal;
 use crate::front::http1::framing::Body;
 use crate::front::http1::head;
-use crate::front::http1::head::Head;
 use crate::front::http1::target::Target;
 use crate::front::relay::Asked;
 use crate::http::framing::Version;
-use crate::http::page;
-use crate::http::page::Page;
 
 /// How a client of TLS begins: a handshake record of version 3.
 const TLS: &[u8] = &[0x16, 3];
@@ -24,8 +22,9 @@ const TLS: &[u8] = &[0x16, 3];
 impl Conn {
     /// Waits for a head and gives its length.
     pub(super) async fn head(&mut self) -> Result<usize, Next> {
-        let shared = Rc::clone(&self.shared);
-        let clients = &shared.config.clients;
+        self.config = self.shared.config();
+        let config = Rc::clone(&self.config);
+        let clients = &config.clients;
         let now = Instant::now();
         let mut began = !self.input.is_empty();
         let patience =
@@ -45,7 +44,7 @@ impl Conn {
                     self.shared
                         .complain(|| "a client speaks TLS to an address for plain HTTP".to_owned());
                 }
-                return Err(self.refuse(400, None));
+                return Err(self.refuse(400, Asking::default()));
             }
             if self.input.len() > clients.head_limit {
                 return Err(self.too_large());
@@ -82,7 +81,7 @@ impl Conn {
     fn between(&mut self, began: bool) -> Result<(), Next> {
         self.quiet()?;
         match (self.client.look(|inbox| inbox.late), began) {
-            (true, true) => Err(self.refuse(408, None)),
+            (true, true) => Err(self.refuse(408, Asking::default())),
             (true, false) => Err(Next::Close),
             (false, _) => Ok(()),
         }
@@ -102,48 +101,42 @@ impl Conn {
     /// The head has more bytes than are taken.
     fn too_large(&mut self) -> Next {
         let line = memchr::memchr(b'\n', &self.input);
-        let target = line.is_none_or(|end| end > self.shared.config.clients.head_limit);
+        let target = line.is_none_or(|end| end > self.config.clients.head_limit);
         let refusal = if target { Refusal::TargetTooLong } else { Refusal::HeadTooLarge };
-        self.refuse(refusal.status(), None)
+        self.refuse(refusal.status(), Asking::default())
     }
 
     /// Answers with an error, and ends the connection.
-    pub(super) fn refuse(&mut self, status: u16, head: Option<&Head<'_>>) -> Next {
-        let head_only = head.is_some_and(|head| head.method == b"HEAD");
-        let bytes = page::put(&mut self.out, status, Page { head_only, ..Page::default() });
-        self.shared.record.refused();
-        let line = Line { remote: &self.remote, head, status, bytes, took: Duration::ZERO };
-        self.shared.record.line(&line);
-        Next::Linger
+    pub(super) fn refuse(&mut self, status: u16, asking: Asking<'_>) -> Next {
+        let head_only = asking.head.is_some_and(|head| head.method == b"HEAD");
+        self.begin(asking.head);
+        let answer = self.page(status, head_only, Outcome::Refused);
+        self.over(asking, answer)
     }
 
     /// Answers what no handler is there for.
     pub(super) fn unrouted(
         &mut self,
-        head: &Head<'_>,
+        asking: Asking<'_>,
         target: &Target<'_>,
         asked: Asked,
         body: Body,
     ) -> Next {
-        if target.path != b"*" || head.method != b"OPTIONS" {
-            return self.refuse(404, Some(head));
+        if target.path != b"*" || asking.head.is_none_or(|head| head.method != b"OPTIONS") {
+            return self.refuse(404, asking);
         }
         // RFC 9110 section 9.3.7: a ping of the server as a whole.
         let keep = asked.keeps() && body == Body::Length(0) && !self.shared.stopping();
+        self.begin(asking.head);
         self.out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n");
+        self.out.extend_from_slice(&self.id_line());
         self.out.extend_from_slice(match (keep, asked.version) {
             (false, _) => b"Connection: close\r\n\r\n",
             (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
             (true, Version::Http11) => b"\r\n",
         });
-        let line = Line {
-            remote: &self.remote,
-            head: Some(head),
-            status: 200,
-            bytes: 0,
-            took: Duration::ZERO,
-        };
-        self.shared.record.line(&line);
-        if keep && self.write().is_ok_and(|all| all) { Next::Again } else { Next::Linger }
+        let written = keep && self.write().is_ok_and(|all| all);
+        let next = if written { Next::Again } else { Next::Linger };
+        self.over(asking, Answer { told: Some((200, 0)), outcome: Outcome::Ok, next })
     }
 }

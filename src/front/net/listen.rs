@@ -7,6 +7,7 @@ use std::path::Path;
 use tokio::net::TcpListener;
 use tokio::net::TcpSocket;
 use tokio::net::UnixListener;
+use tokio::net::UnixSocket;
 
 use super::stream::Listener;
 use crate::config::Bind;
@@ -23,26 +24,63 @@ pub(super) struct BindError {
     error: io::Error,
 }
 
-/// Binds an address. What is in the way of a Unix socket is removed if it is a socket that nobody listens on.
-pub(super) fn bind(at: &Bind) -> Result<Vec<Listener>, BindError> {
-    let bound = match at {
-        Bind::Tcp(address) => tcp(*address).map(|listener| vec![Listener::Tcp(listener)]),
-        Bind::Unix(path) => unix(path).map(|listener| vec![Listener::Unix(listener)]),
-        Bind::Systemd => systemd(),
-    };
-    bound.map_err(|error| BindError { at: at.to_string(), error })
+/// An address that is ours; nobody can connect to it yet.
+#[derive(Debug)]
+pub(super) struct Bound {
+    at: Bind,
+    socket: Socket,
 }
 
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpSocket),
+    Unix(UnixSocket),
+    /// They are bound already, and mostly listen.
+    Systemd,
+}
+
+/// Binds an address. What is in the way of a Unix socket is removed if it is a socket that nobody listens on.
+pub(super) fn bind(at: &Bind) -> Result<Bound, BindError> {
+    let socket = match at {
+        Bind::Tcp(address) => tcp(*address).map(Socket::Tcp),
+        Bind::Unix(path) => unix(path).map(Socket::Unix),
+        Bind::Systemd => Ok(Socket::Systemd),
+    };
+    match socket {
+        Ok(socket) => Ok(Bound { at: at.clone(), socket }),
+        Err(error) => Err(BindError { at: at.to_string(), error }),
+    }
+}
+
+impl Bound {
+    /// From now on one can connect.
+    pub(super) fn listen(self) -> Result<Vec<Listener>, BindError> {
+        let listeners = match self.socket {
+            Socket::Tcp(socket) => socket.listen(BACKLOG).map(|tcp| vec![Listener::Tcp(tcp)]),
+            Socket::Unix(socket) => socket.listen(BACKLOG).map(|unix| vec![Listener::Unix(unix)]),
+            Socket::Systemd => systemd(),
+        };
+        listeners.map_err(|error| BindError { at: self.at.to_string(), error })
+    }
+
+    /// What it was asked to be.
+    pub(super) fn at(&self) -> &Bind {
+        &self.at
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    Ok(socket)
 }
 
-fn unix(path: &Path) -> io::Result<UnixListener> {
+fn unix(path: &Path) -> io::Result<UnixSocket> {
     SocketFile::clear_the_way(path)?;
-    UnixListener::bind(path)
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    Ok(socket)
 }
 
 /// The sockets that were handed over (`LISTEN_FDS`).
@@ -74,5 +112,9 @@ impl SocketFiles {
         if let Bind::Unix(path) = at {
             self.0.push(SocketFile::made(path));
         }
+    }
+
+    pub(super) fn paths(&self) -> Vec<&Path> {
+        self.0.iter().map(SocketFile::path).collect()
     }
 }

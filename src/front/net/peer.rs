@@ -188,18 +188,19 @@ impl Puller<'_> {
 impl Shared {
     /// The path of a route, for the log.
     pub(crate) fn path(&self, route: RouteId) -> &str {
-        self.config.handlers.routes.get(route.0).map_or("", |route| &route.path)
+        self.routes().get(route.0).map_or("", |route| &route.path)
     }
 
     /// A peer is leaving, and no event will reach it when its connection has ended. It is told now that its clients take
     /// what it has.
     fn release(&self, peer: PeerId) {
-        if self.config.clients.client_window == 0 {
+        let config = self.config();
+        if config.clients.client_window == 0 {
             return;
         }
         let conns = self.core.borrow().under_way_at(peer);
         for conn in conns {
-            let bytes = self.config.clients.reply_limit / 2;
+            let bytes = config.clients.reply_limit / 2;
             self.tell(peer, conn, |frame, to| message::put_credits(frame, to, bytes));
         }
     }

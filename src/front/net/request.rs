@@ -1,13 +1,13 @@
 //! Takes requests from a client: the head within its limits, the body as the protocol wants it, the message to a handler.
 
 use std::rc::Rc;
-use std::time::Duration;
 use std::time::Instant;
 
 use super::conn::Conn;
 use super::conn::Next;
 use super::conn::is_would_block;
-use super::record::Line;
+use super::record::Outcome;
+use super::record::Over;
 use super::respond::Answer;
 use crate::front::core;
 use crate::front::core::Placed;
@@ -50,6 +50,15 @@ pub(super) struct Known<'a> {
     pub(super) expects: bool,
 }
 
+/// What is known of a request when it is over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asking<'a> {
+    pub(super) head: Option<&'a Head<'a>>,
+    pub(super) route: Option<RouteId>,
+    /// When the head was there.
+    pub(super) began: Option<Instant>,
+}
+
 impl Conn {
     /// Serves one request.
     pub(super) async fn one(&mut self) -> Next {
@@ -62,34 +71,71 @@ impl Conn {
             return next;
         }
         self.requests += 1;
+        // It may have waited long for this head.
+        self.config = self.shared.config();
         let began = Instant::now();
+        let asking = Asking { began: Some(began), ..Asking::default() };
         let rest = self.input.split_off(length);
         let text = std::mem::replace(&mut self.input, rest);
         let head = match head::parse(&text) {
             Ok(head) => head,
-            Err(refusal) => return self.refuse(refusal.status(), None),
+            Err(refusal) => return self.refuse(refusal.status(), asking),
         };
+        let asking = Asking { head: Some(&head), ..asking };
         let told =
             target::parse(head.target).and_then(|target| Ok((target, framing::read(&head)?)));
         let (target, rest) = match told {
             Ok(told) => told,
-            Err(refusal) => return self.refuse(refusal.status(), Some(&head)),
+            Err(refusal) => return self.refuse(refusal.status(), asking),
         };
         let asked = Asked { head: head.method == b"HEAD", version: head.version, wish: rest.wish };
         let Some(route) = self.shared.route(target.path) else {
-            return self.unrouted(&head, &target, asked, rest.body);
+            return self.unrouted(asking, &target, asked, rest.body);
         };
         let known = Known { head: &head, target: &target, route, asked, expects: rest.expects };
+        self.begin(Some(&head));
+        self.relay.restart(asked, true);
+        self.relay.add_line(self.id_line());
         let answer = self.exchange(&known, rest.body).await;
-        if let Some(answer) = answer.told {
-            self.log(&head, answer, began);
-        }
+        self.over(Asking { route: Some(route), ..asking }, answer)
+    }
+
+    /// Gives the request its name. A client's own is believed as what it says of proxies is.
+    pub(super) fn begin(&mut self, head: Option<&Head<'_>>) {
+        let shared = &self.shared;
+        let said = shared.record.ids.header_name().and_then(|name| {
+            let trusted = shared.config().clients.forwarded.trusts(self.from);
+            head.filter(|_| trusted)?.first(name)
+        });
+        self.id = shared.record.name(said);
+        self.first_byte = None;
+    }
+
+    /// The line that tells the client the name, with its end; empty if clients are not told.
+    pub(super) fn id_line(&self) -> Vec<u8> {
+        self.shared.record.ids.line(&self.id).unwrap_or_default()
+    }
+
+    /// The request is over: takes it down.
+    pub(super) fn over(&mut self, asking: Asking<'_>, answer: Answer) -> Next {
+        let (status, bytes) = answer.told.unwrap_or((0, 0));
+        self.shared.record.over(&Over {
+            remote: &self.remote,
+            head: asking.head,
+            id: &self.id,
+            route: asking.route.map(|route| self.shared.path(route)),
+            status,
+            bytes,
+            outcome: answer.outcome,
+            began: asking.began,
+            first_byte: self.first_byte,
+        });
         answer.next
     }
 
     /// Takes the body, asks a handler, answers.
     async fn exchange(&mut self, known: &Known<'_>, body: Body) -> Answer {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let (inline, most) = (clients.inline_limit, clients.body_limit);
         match body {
             Body::Length(length) if most.is_some_and(|most| length > most) => {
@@ -133,7 +179,7 @@ impl Conn {
     /// Reads a body in chunks to its end, or until it is no longer one to send inline: then the reader comes with it.
     async fn chunks(&mut self, known: &Known<'_>) -> Result<(Vec<u8>, Option<Dechunk>), NoBody> {
         self.allow_body(known);
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let (inline, most) = (clients.inline_limit, clients.body_limit);
         let (mut chunks, mut body) = (Dechunk::default(), Vec::new());
         loop {
@@ -170,7 +216,7 @@ impl Conn {
 
     /// Waits for more of a body.
     pub(super) async fn more(&mut self) -> Result<(), NoBody> {
-        self.client.until(Some(Instant::now() + self.shared.config.clients.body_timeout));
+        self.client.until(Some(Instant::now() + self.config.clients.body_timeout));
         loop {
             let all = self.write().map_err(|_| NoBody::Gone)?;
             match self.read() {
@@ -194,15 +240,14 @@ impl Conn {
     /// Answers a request whose body did not come.
     pub(super) fn no_body(&mut self, why: NoBody) -> Answer {
         match why {
-            NoBody::Gone => Answer { told: None, next: Next::Close },
-            NoBody::Late => self.error(408),
+            NoBody::Gone => Answer { told: None, outcome: Outcome::ClientGone, next: Next::Close },
+            NoBody::Late => self.error(408, Outcome::Refused),
             NoBody::Refused(refusal) => self.refused(refusal),
         }
     }
 
     fn refused(&mut self, refusal: Refusal) -> Answer {
-        self.shared.record.refused();
-        self.error(refusal.status())
+        self.error(refusal.status(), Outcome::Refused)
     }
 
     /// Sends a request with its whole body, and gives the response.
@@ -214,7 +259,7 @@ impl Conn {
         left_out: &[&'static str],
     ) -> Answer {
         match self.submit(known, body, replaced, left_out, &[], false) {
-            Placed::Full => self.busy(known.asked),
+            Placed::Full => self.busy(known.asked, Outcome::NoHandler),
             Placed::AtPeer | Placed::Queued => self.respond(known, None).await,
         }
     }
@@ -233,8 +278,7 @@ impl Conn {
         let mut digits = itoa::Buffer::new();
         let mut own: Vec<Own<'_>> = keys.to_vec();
         if self.must_tell(known.route) {
-            let window = shared.config.clients.client_window;
-            own.push(("DOWNLOAD_CREDITS", digits.format(window).as_bytes()));
+            own.push(("DOWNLOAD_CREDITS", digits.format(self.window).as_bytes()));
         }
         let (conn, route, method) = (self.client.id.get(), known.route, known.head.method);
         let repeatable = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
@@ -257,9 +301,10 @@ impl Conn {
         let shared = &self.shared;
         let Known { head, target, route, .. } = known;
         let host = target.authority.or_else(|| head.first("host")).unwrap_or_default();
-        let setting = &shared.config.clients.forwarded;
+        let setting = &self.config.clients.forwarded;
         let forwarded = Forwarded::new(setting, head, host, self.from, &self.remote);
         let mut fields: Vec<Own<'_>> = Vec::with_capacity(4);
+        fields.extend(shared.record.ids.header_name().map(|name| (name, self.id.as_slice())));
         fields.extend(target.authority.map(|authority| ("host", authority)));
         fields.extend_from_slice(replaced);
         fields.extend(forwarded.fields());
@@ -270,6 +315,7 @@ impl Conn {
             target,
             pattern: shared.path(*route),
             remote_addr: &self.remote,
+            scheme: forwarded.scheme(),
             replaced: &fields,
             left_out: &out_of_it,
             keys,
@@ -283,7 +329,7 @@ impl Conn {
     /// Whether the handler must be told of the client's window: on the first request of the connection as Mongrel2 does,
     /// and on each that may go to a peer that did not get that.
     fn must_tell(&mut self, route: RouteId) -> bool {
-        if self.shared.config.clients.client_window == 0 {
+        if self.window == 0 {
             return false;
         }
         let (generation, peers) = {
@@ -296,16 +342,5 @@ impl Conn {
             self.received = 0;
         }
         tell
-    }
-
-    fn log(&self, head: &Head<'_>, (status, bytes): (u16, u64), began: Instant) {
-        let took = if self.shared.record.wants() { began.elapsed() } else { Duration::ZERO };
-        self.shared.record.line(&Line {
-            remote: &self.remote,
-            head: Some(head),
-            status,
-            bytes,
-            took,
-        });
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::client::Fate;
 use super::conn::Conn;
 use super::conn::Next;
+use super::record::Outcome;
 use super::request::Known;
 use super::upload::Upload;
 use crate::front::message;
@@ -23,6 +24,7 @@ const PIPELINE_MAX: usize = 64 * 1024;
 pub(super) struct Answer {
     /// Status and bytes of the body; none if the client did not wait for an answer.
     pub(super) told: Option<(u16, u64)>,
+    pub(super) outcome: Outcome,
     pub(super) next: Next,
 }
 
@@ -32,9 +34,9 @@ enum End {
     /// It is complete; whether the connection lives on.
     Complete(bool),
     /// The client gets an error in its place.
-    Error(u16),
+    Error(u16, Outcome),
     /// Bytes of it have gone out already: the connection is cut after them.
-    Cut,
+    Cut(Outcome),
     /// A handler wants the connection gone at once.
     Dropped,
     /// The client is gone.
@@ -78,7 +80,6 @@ impl Conn {
         known: &Known<'_>,
         mut upload: Option<Upload>,
     ) -> Answer {
-        self.relay.restart(known.asked, true);
         let mut end = self.run(known, upload.as_mut()).await;
         let conn = self.client.id.get();
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
@@ -86,27 +87,27 @@ impl Conn {
         if let Some(upload) = upload {
             upload.end(matches!(end, End::Complete(_)));
         }
-        if matches!(end, End::Complete(_) | End::Cut) {
+        if matches!(end, End::Complete(_) | End::Cut(_)) {
             self.client.set_backlog(self.backlog());
             if !self.flush().await {
                 end = End::Gone;
             }
         }
+        let next = match end {
+            End::Error(503, outcome) if !unread => return self.busy(known.asked, outcome),
+            End::Error(status, outcome) => return self.error(status, outcome),
+            End::Complete(keep) if unread || (!keep && !self.input.is_empty()) => Next::Linger,
+            End::Complete(true) if !self.eof || !self.input.is_empty() => Next::Again,
+            End::Complete(_) | End::Cut(_) | End::Dropped | End::Gone => Next::Close,
+        };
+        let outcome = match end {
+            End::Cut(outcome) | End::Error(_, outcome) => outcome,
+            End::Complete(_) => Outcome::Ok,
+            End::Dropped => Outcome::Cut,
+            End::Gone => Outcome::ClientGone,
+        };
         let told = self.relay.status().map(|status| (status, self.relay.body_bytes()));
-        match end {
-            End::Complete(keep) if unread || (!keep && !self.input.is_empty()) => {
-                Answer { told, next: Next::Linger }
-            }
-            End::Complete(keep) if keep && !self.eof => Answer { told, next: Next::Again },
-            End::Complete(keep) if keep && !self.input.is_empty() => {
-                Answer { told, next: Next::Again }
-            }
-            End::Complete(_) | End::Cut | End::Dropped | End::Gone => {
-                Answer { told, next: Next::Close }
-            }
-            End::Error(503) if !unread => self.busy(known.asked),
-            End::Error(status) => self.error(status),
-        }
+        Answer { told, outcome, next }
     }
 
     async fn run(&mut self, known: &Known<'_>, mut upload: Option<&mut Upload>) -> End {
@@ -132,8 +133,7 @@ impl Conn {
                     shared.complain(|| {
                         format!("connection {id}: a handler's response is broken: {error}")
                     });
-                    shared.record.broken();
-                    return self.failed(502, start);
+                    return self.failed(502, Outcome::BrokenResponse, start);
                 }
             }
             if news.close {
@@ -156,15 +156,15 @@ impl Conn {
                 return End::Complete(keep);
             }
             match news.fate {
-                Some(Fate::Lost) => return self.failed(502, start),
-                Some(Fate::NoPeer) => return self.failed(503, start),
+                Some(Fate::Lost) => return self.failed(502, Outcome::HandlerDied, start),
+                Some(Fate::NoPeer) => return self.failed(503, Outcome::NoHandler, start),
                 None => {}
             }
             if let Some(upload) = upload.as_deref_mut() {
                 upload.grant(news.credits);
                 match self.feed(known, upload) {
                     Ok(()) => {}
-                    Err(Some(status)) => return self.failed(status, start),
+                    Err(Some(status)) => return self.failed(status, Outcome::Refused, start),
                     Err(None) => return End::Gone,
                 }
             }
@@ -175,8 +175,11 @@ impl Conn {
                     // Nothing is late: the handler pauses in its response.
                     self.client.until(None);
                 } else {
-                    return self.failed(if sends { 408 } else { 504 }, start);
+                    return self.late(sends, begun, start);
                 }
+            }
+            if self.written > start {
+                self.first_byte.get_or_insert_with(Instant::now);
             }
             let moved = self.backlog() < before || news.came;
             let ended = uploading && upload.as_deref().is_some_and(Upload::is_done);
@@ -210,7 +213,7 @@ impl Conn {
 
     /// Begins the time of whom we wait for.
     fn keep_time(&self, waits_for: WaitsFor) {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let time = match waits_for {
             WaitsFor::TheSame => return,
             WaitsFor::Nothing => return self.client.until(None),
@@ -253,16 +256,26 @@ impl Conn {
         })
     }
 
-    /// What the client gets in place of a response that there will not be; what it has got of one began at `start`.
-    fn failed(&mut self, status: u16, start: u64) -> End {
-        let Some(before) = start.checked_sub(self.written) else { return End::Cut };
+    /// What the client gets in place of a response that there will not be; its first byte would have been at `start`.
+    fn failed(&mut self, status: u16, outcome: Outcome, start: u64) -> End {
+        let Some(before) = start.checked_sub(self.written) else { return End::Cut(outcome) };
         self.out.truncate(self.sent + usize::try_from(before).unwrap_or(usize::MAX));
-        End::Error(status)
+        End::Error(status, outcome)
+    }
+
+    /// The client does not send, or does not take; or the handler does not answer.
+    fn late(&mut self, slow_body: bool, answered: bool, start: u64) -> End {
+        let (status, outcome) = match (slow_body, answered) {
+            (true, _) => (408, Outcome::Refused),
+            (false, true) => (504, Outcome::ClientGone),
+            (false, false) => (504, Outcome::TimedOut),
+        };
+        self.failed(status, outcome, start)
     }
 
     /// Tells the handler of bytes that the client has taken, once there are enough of them to be worth a message.
     fn give_credits(&mut self) {
-        let window = self.shared.config.clients.client_window;
+        let window = self.window;
         let free = self.received.saturating_sub(self.backlog() as u64);
         if window == 0 || free < window / 4 {
             return;
@@ -277,26 +290,33 @@ impl Conn {
 
     /// Answers with an error in a handler's place, and ends the connection: what a handler may still send for it must not
     /// be taken for the next response.
-    pub(super) fn error(&mut self, status: u16) -> Answer {
-        let page = Page { head_only: self.relay.asked().head, ..Page::default() };
+    pub(super) fn error(&mut self, status: u16, outcome: Outcome) -> Answer {
+        self.page(status, self.relay.asked().head, outcome)
+    }
+
+    /// Answers with an error, and ends the connection.
+    pub(super) fn page(&mut self, status: u16, head_only: bool, outcome: Outcome) -> Answer {
+        let line = self.id_line();
+        let page = Page { head_only, line: Some(&line), ..Page::default() };
         let bytes = page::put(&mut self.out, status, page);
-        Answer { told: Some((status, bytes)), next: Next::Linger }
+        Answer { told: Some((status, bytes)), outcome, next: Next::Linger }
     }
 
     /// Answers that there is no handler with room. The connection may live on, for no handler has heard of the request.
-    pub(super) fn busy(&mut self, asked: Asked) -> Answer {
+    pub(super) fn busy(&mut self, asked: Asked, outcome: Outcome) -> Answer {
         let keep = asked.keeps() && !self.shared.stopping() && !self.eof;
+        let line = self.id_line();
         let page = Page {
             head_only: asked.head,
             keep,
             version_10: asked.version == Version::Http10,
             retry_after: Some(1),
             note: None,
-            line: None,
+            line: Some(&line),
         };
         let bytes = page::put(&mut self.out, 503, page);
         let written = self.write().is_ok_and(|all| all);
         let next = if keep && written { Next::Again } else { Next::Linger };
-        Answer { told: Some((503, bytes)), next }
+        Answer { told: Some((503, bytes)), outcome, next }
     }
 }

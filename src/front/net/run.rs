@@ -3,33 +3,39 @@
 use std::future::Future;
 use std::future::poll_fn;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::task::Context;
 use std::task::Poll;
 use std::time::Duration;
 use std::time::Instant;
 
-use tokio::signal::unix::Signal;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
+use tokio::task::JoinHandle;
 use tokio::task::LocalSet;
 use tokio::task::spawn_local;
 
 use super::conn;
 use super::listen;
 use super::listen::SocketFiles;
-use super::parent::Parent;
-use super::parent::Word;
+use super::live;
+use super::metrics;
 use super::peer::serve_puller;
 use super::publisher::serve_publisher;
+use super::record::Outcome;
 use super::record::Record;
 use super::shared::Shared;
+use super::signals::Signals;
+use super::signals::Wish;
 use super::stream::Listener;
 use super::stream::Stream;
 use crate::config::Bind;
 use crate::config::Front;
+use crate::config::FrontParent;
+use crate::config::request_id_prefix;
 use crate::front::core::RouteId;
+use crate::front::host::Bound;
+use crate::front::host::Host;
 use crate::front::message::Form;
+use crate::http::request_id::RequestIds;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 
@@ -41,12 +47,14 @@ const EXIT_CANNOT: u8 = 73;
 /// How often the clock is looked at: times are kept to this.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How old what `systemctl status` shows may be.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
 /// The pause after a connection could not be accepted, for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a front end until a signal ends it; gives the exit code. `wait`: clients are accepted when a byte comes on standard
-/// input, and it ends when that does.
-pub fn run(config: Front, wait: bool) -> u8 {
+/// Runs a front end until a signal ends it; gives the exit code.
+pub fn run(config: Front, parent: FrontParent, host: Rc<dyn Host>) -> u8 {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -55,7 +63,7 @@ pub fn run(config: Front, wait: bool) -> u8 {
         }
     };
     let local = LocalSet::new();
-    let served = local.block_on(&runtime, serve(config, wait));
+    let served = local.block_on(&runtime, serve(config, parent, host));
     match served {
         Ok(()) => 0,
         Err((code, text)) => {
@@ -71,69 +79,68 @@ fn cannot(error: &impl ToString) -> Failure {
     (EXIT_CANNOT, error.to_string())
 }
 
-async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
+async fn serve(config: Front, parent: FrontParent, host: Rc<dyn Host>) -> Result<(), Failure> {
     raise_descriptor_limit(&config);
     let log = config.log.access_log.as_ref().map(AccessLog::open).transpose();
     let log = log.map_err(|error| cannot(&error))?;
+    let header = config.log.request_id_header.as_deref();
+    let ids = RequestIds::new(header, request_id_prefix());
     let ident = match &config.handlers.ident {
         Some(ident) => ident.clone(),
         None => new_ident().map_err(|error| (EXIT_OS, error.to_string()))?,
     };
     let first = first_conn().map_err(|error| (EXIT_OS, error.to_string()))?;
-    let mut signals = Signals::new(wait).map_err(|error| (EXIT_OS, error.to_string()))?;
+    let mut signals = Signals::new(parent.wait).map_err(|error| (EXIT_OS, error.to_string()))?;
     let form = if config.handlers.tnetstrings { Form::Tnetstring } else { Form::Json };
-    let shared = Rc::new(Shared::new(config, ident, form, Record::new(log), first));
     let mut files = SocketFiles::default();
-    let mut bound = |at: &Bind| {
-        let listeners = listen::bind(at).map_err(|error| cannot(&error))?;
+    let mut bind = |at: &Bind| {
+        let bound = listen::bind(at).map_err(|error| cannot(&error))?;
         files.add(at);
-        Ok::<_, Failure>(listeners)
+        Ok::<_, Failure>(bound)
     };
     let mut handlers = Vec::new();
-    for (number, route) in shared.config.handlers.routes.iter().enumerate() {
+    for (number, route) in config.handlers.routes.iter().enumerate() {
         for (at, pulls) in [(&route.send, true), (&route.recv, false)] {
-            for listener in bound(at)? {
-                handlers.push((listener, RouteId(number), pulls));
-            }
+            handlers.push((bind(at)?, RouteId(number), pulls));
         }
     }
-    for (listener, route, pulls) in handlers {
-        let shared = Rc::clone(&shared);
-        spawn_local(async move {
-            loop {
-                let stream = accept(&shared, &listener, true).await;
-                let shared = Rc::clone(&shared);
-                if pulls {
-                    spawn_local(serve_puller(shared, route, stream));
-                } else {
-                    spawn_local(serve_publisher(shared, route, stream));
-                }
-            }
-        });
-    }
-    if wait && !signals.may_go().await {
-        return Ok(());
-    }
-    // Not before: a socket that does not listen yet is one that has ended, to epoll.
-    let mut clients = Vec::new();
-    for at in &shared.config.clients.bind {
-        for listener in bound(at)? {
-            let shown = listener.address().map_or_else(|| at.to_string(), |at| at.to_string());
-            telemetry::info!("listening at {shown}");
-            clients.push(listener);
+    let clients = config.clients.bind.iter().map(&mut bind).collect::<Result<Vec<_>, _>>()?;
+    let collectors = config.metrics.as_ref().map(&mut bind).transpose()?;
+    let access_log = log.as_ref().map(AsFd::as_fd);
+    host.bound(&Bound { sockets: &files.paths(), access_log }).map_err(|text| (EXIT_OS, text))?;
+    let record = Record::new(log, config.log.access_log_format, parent.own_lines, ids);
+    let shared = Rc::new(Shared::new(config, ident, form, record, first));
+    for (bound, route, pulls) in handlers {
+        for listener in bound.listen().map_err(|error| cannot(&error))? {
+            spawn_local(accept_handlers(Rc::clone(&shared), listener, route, pulls));
         }
     }
-    let accepting: Vec<_> = clients
-        .into_iter()
-        .map(|listener| spawn_local(accept_clients(Rc::clone(&shared), listener)))
-        .collect();
-    let clock = spawn_local(tick(Rc::clone(&shared)));
-    signals.next().await;
+    if let Some(bound) = collectors {
+        let at = bound.at().clone();
+        for listener in bound.listen().map_err(|error| cannot(&error))? {
+            metrics::opened(&at, &listener).map_err(|error| cannot(&error))?;
+            let instance = parent.instance_metrics.clone();
+            spawn_local(metrics::serve(Rc::clone(&shared), listener, instance));
+        }
+    }
+    let mut doors = Doors { waiting: clients, accepting: Vec::new() };
+    if !parent.wait {
+        doors.open(&shared)?;
+        host.serving();
+    }
+    let clock = spawn_local(tick(Rc::clone(&shared), Rc::clone(&host)));
+    loop {
+        match signals.next().await {
+            Wish::End => break,
+            Wish::Open => doors.open(&shared)?,
+            Wish::Reload => live::reload(&shared, &*host),
+            Wish::Reopen => live::reopen(&shared),
+        }
+    }
+    host.stopping();
     let (connections, requests) = (shared.connections(), shared.core.borrow().under_way());
     telemetry::info!("stopping: {connections} connections, {requests} requests");
-    for task in accepting {
-        task.abort();
-    }
+    drop(doors);
     shared.stop();
     wind_down(&shared, &mut signals).await;
     clock.abort();
@@ -142,10 +149,49 @@ async fn serve(config: Front, wait: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets requests end, for as long as they may; a second signal ends them at once.
+/// Where clients come in.
+struct Doors {
+    waiting: Vec<listen::Bound>,
+    accepting: Vec<JoinHandle<()>>,
+}
+
+impl Doors {
+    /// Lets clients come.
+    fn open(&mut self, shared: &Rc<Shared>) -> Result<(), Failure> {
+        for bound in self.waiting.drain(..) {
+            let at = bound.at().to_string();
+            for listener in bound.listen().map_err(|error| cannot(&error))? {
+                let shown = listener.address().map_or_else(|| at.clone(), |at| at.to_string());
+                telemetry::info!("listening at {shown}");
+                let accepting = accept_clients(Rc::clone(shared), listener);
+                self.accepting.push(spawn_local(accepting));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        for task in &self.accepting {
+            task.abort();
+        }
+    }
+}
+
+/// Lets requests end, for as long as they may; another wish to end ends them at once.
 async fn wind_down(shared: &Shared, signals: &mut Signals) {
-    let until = Instant::now() + shared.config.graceful_timeout;
-    let mut again = std::pin::pin!(signals.next());
+    let until = Instant::now() + shared.config().graceful_timeout;
+    let again = async {
+        loop {
+            match signals.next().await {
+                Wish::End => return,
+                Wish::Reopen => live::reopen(shared),
+                Wish::Open | Wish::Reload => {}
+            }
+        }
+    };
+    let mut again = std::pin::pin!(again);
     let ended = async {
         while shared.connections() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -167,7 +213,9 @@ async fn wind_down(shared: &Shared, signals: &mut Signals) {
 
 /// The last line of the log.
 fn tell_counts(shared: &Shared) {
-    let [refused, broken, bad_replies] = shared.record.counts();
+    let counts = shared.record.counts();
+    let [refused, broken] = [Outcome::Refused, Outcome::BrokenResponse].map(|end| counts.of(end));
+    let bad_replies = counts.bad_replies;
     let core = shared.core.borrow().counters();
     telemetry::info!(
         "ended: {} requests, {} waited, {} found no room, {} waited too long, {} moved, {} repeated, {} lost; \
@@ -183,7 +231,7 @@ fn tell_counts(shared: &Shared) {
 }
 
 /// The next connection; when there are no descriptors left, the next one that can be had.
-async fn accept(shared: &Shared, listener: &Listener, handler: bool) -> Stream {
+pub(super) async fn accept(shared: &Shared, listener: &Listener, handler: bool) -> Stream {
     loop {
         let accepted =
             if handler { listener.accept_handler().await } else { listener.accept().await };
@@ -197,71 +245,44 @@ async fn accept(shared: &Shared, listener: &Listener, handler: bool) -> Stream {
     }
 }
 
+async fn accept_handlers(shared: Rc<Shared>, listener: Listener, route: RouteId, pulls: bool) {
+    loop {
+        let stream = accept(&shared, &listener, true).await;
+        let shared = Rc::clone(&shared);
+        if pulls {
+            spawn_local(serve_puller(shared, route, stream));
+        } else {
+            spawn_local(serve_publisher(shared, route, stream));
+        }
+    }
+}
+
 async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
     loop {
         let stream = accept(&shared, &listener, false).await;
         spawn_local(conn::serve(Rc::clone(&shared), stream));
-        while shared.connections() >= shared.config.clients.max_connections {
+        while shared.connections() >= shared.config().clients.max_connections {
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
-async fn tick(shared: Rc<Shared>) {
+async fn tick(shared: Rc<Shared>, host: Rc<dyn Host>) {
+    let every = host.patience().map(|patience| STATUS_EVERY.min(patience / 2));
+    let mut next = every.map(|_| Instant::now());
     let mut last = Instant::now();
     loop {
+        let now = Instant::now();
+        if let (Some(at), Some(every)) = (next, every)
+            && at <= now
+        {
+            host.alive(&shared.status());
+            next = Some(now + every);
+        }
         tokio::time::sleep(TICK).await;
         let now = Instant::now();
         shared.tick(now, now.saturating_duration_since(last));
         last = now;
-    }
-}
-
-/// What ends us: TERM, INT, and the end of who started us, if that is to count.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    parent: Option<Parent>,
-}
-
-impl Signals {
-    fn new(with_parent: bool) -> std::io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            parent: with_parent.then(Parent::of_stdin).transpose()?,
-        })
-    }
-
-    async fn next(&mut self) {
-        poll_fn(|cx| {
-            let signalled = self.poll_signal(cx);
-            let gone = self.parent.as_mut().map(|parent| parent.poll_word(cx));
-            if gone == Some(Poll::Ready(Word::Gone)) {
-                self.parent = None;
-                return Poll::Ready(());
-            }
-            signalled
-        })
-        .await;
-    }
-
-    /// Waits for the word to go; false when the end comes first.
-    async fn may_go(&mut self) -> bool {
-        poll_fn(|cx| {
-            if self.poll_signal(cx).is_ready() {
-                return Poll::Ready(false);
-            }
-            let Some(parent) = &mut self.parent else { return Poll::Ready(true) };
-            parent.poll_word(cx).map(|word| word == Word::Go)
-        })
-        .await
-    }
-
-    fn poll_signal(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let ready =
-            self.terminate.poll_recv(cx).is_ready() || self.interrupt.poll_recv(cx).is_ready();
-        if ready { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -291,7 +312,7 @@ fn first_conn() -> std::io::Result<u32> {
 }
 
 /// Lets us have as many descriptors as the system allows, as each connection needs one.
-fn raise_descriptor_limit(config: &Front) {
+pub(super) fn raise_descriptor_limit(config: &Front) {
     use nix::sys::resource::Resource;
     use nix::sys::resource::getrlimit;
     use nix::sys::resource::setrlimit;

@@ -12,11 +12,12 @@ use std::time::Instant;
 use super::client::Client;
 use super::client::Fate;
 use super::control::Ctl;
+use super::live::limits;
 use super::record::Record;
 use super::told::Told;
 use crate::config::Front;
+use crate::config::RouteSpec;
 use crate::front::core::Core;
-use crate::front::core::Limits;
 use crate::front::core::PeerId;
 use crate::front::core::RouteId;
 use crate::front::fellows::Fellows;
@@ -40,7 +41,9 @@ const ID_MAX: u32 = i32::MAX.cast_unsigned();
 /// The state of the front end.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Front,
+    /// What holds now; whoever looks takes a copy of the pointer.
+    pub(super) config: RefCell<Rc<Front>>,
+    pub(super) routes: Vec<RouteSpec>,
     /// Our name in every message.
     pub(crate) ident: String,
     pub(crate) form: Form,
@@ -68,18 +71,13 @@ impl Shared {
         record: Record,
         first_conn: u32,
     ) -> Shared {
-        let handlers = &config.handlers;
-        let limits = Limits {
-            peer_window: handlers.peer_window,
-            queue_limit: handlers.queue_limit,
-            queue_timeout: handlers.queue_timeout,
-            retry: handlers.retry,
-        };
-        let core = Core::new(limits, handlers.routes.len());
-        let beats = RefCell::new(Beats::new(handlers.heartbeat));
+        let routes = config.handlers.routes.clone();
+        let core = Core::new(limits(&config), routes.len());
+        let beats = RefCell::new(Beats::new(config.handlers.heartbeat));
         Shared {
             core: RefCell::new(core),
-            config,
+            config: RefCell::new(Rc::new(config)),
+            routes,
             ident,
             form,
             fellows: RefCell::default(),
@@ -97,6 +95,16 @@ impl Shared {
         }
     }
 
+    /// The settings that hold now.
+    pub(crate) fn config(&self) -> Rc<Front> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// What handlers are found by.
+    pub(crate) fn routes(&self) -> &[RouteSpec] {
+        &self.routes
+    }
+
     pub(crate) fn address(&self, conn: ConnId) -> Address<'_> {
         Address { form: self.form, ident: &self.ident, conn }
     }
@@ -105,6 +113,7 @@ impl Shared {
     pub(crate) fn welcome(&self) -> Rc<Client> {
         let mut clients = self.clients.borrow_mut();
         let id = self.next_conn(&clients);
+        self.record.accepted();
         let client = Rc::new(Client::new(id));
         clients.insert(id.0, Rc::clone(&client));
         client
@@ -257,7 +266,7 @@ impl Shared {
 
     /// For how long a handler may rely on our next PING, in tenths of a second.
     pub(crate) fn time_to_live(&self) -> u16 {
-        pulse::time_to_live(self.config.handlers.heartbeat)
+        pulse::time_to_live(self.config.borrow().handlers.heartbeat)
     }
 
     /// Looks what has taken too long. `time` has passed since the last look.
@@ -300,6 +309,7 @@ impl Shared {
             self.complain(|| "a handler sent a control message that is none".to_owned());
             return;
         }
+        let limit = self.config.borrow().clients.reply_limit;
         for conn in reply.targets {
             let client = self.clients.borrow().get(&conn.0).cloned();
             match (client, ctl) {
@@ -313,7 +323,7 @@ impl Shared {
                                 "connection {conn} is closed: bytes came that nobody had asked for"
                             )
                         });
-                    } else if !client.deliver(reply.payload, self.config.clients.reply_limit) {
+                    } else if !client.deliver(reply.payload, limit) {
                         self.complain(|| {
                             format!(
                                 "connection {conn} is cut: its replies are beyond --reply-limit"
@@ -356,7 +366,7 @@ impl Shared {
 impl Shared {
     /// The route of a path: the longest with which it begins.
     pub(crate) fn route(&self, path: &[u8]) -> Option<RouteId> {
-        let routes = self.config.handlers.routes.iter().enumerate();
+        let routes = self.routes.iter().enumerate();
         let fits = routes.filter(|(_, route)| path.starts_with(route.path.as_bytes()));
         fits.max_by_key(|(_, route)| route.path.len()).map(|(number, _)| RouteId(number))
     }

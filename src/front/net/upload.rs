@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use super::conn::Conn;
+use super::record::Outcome;
 use super::request::Known;
 use super::respond::Answer;
 use crate::config::UploadWay;
@@ -139,7 +140,7 @@ impl Conn {
         mut first: Vec<u8>,
         chunks: Option<Dechunk>,
     ) -> Answer {
-        let clients = &self.shared.config.clients;
+        let clients = &self.config.clients;
         let most = clients.body_limit;
         let left = match (length, chunks) {
             (Some(length), _) => {
@@ -161,7 +162,7 @@ impl Conn {
                 Err(error) => {
                     let at = directory.display();
                     self.shared.complain(|| format!("upload directory {at}: {error}"));
-                    return self.error(500);
+                    return self.error(500, Outcome::Refused);
                 }
                 Ok(spool) => {
                     let text = spool.text.clone();
@@ -176,7 +177,7 @@ impl Conn {
         };
         if placed == Placed::Full {
             drop(to);
-            return self.error(503);
+            return self.error(503, Outcome::NoHandler);
         }
         self.allow_body(known);
         let upload = Upload { left, taken, most, done: false, to };

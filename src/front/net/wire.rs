@@ -74,7 +74,7 @@ impl Input {
 }
 
 /// Writes all of `bytes`, and waits for it.
-async fn write_all(stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+pub(super) async fn write_all(stream: &Stream, bytes: &[u8]) -> io::Result<()> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match stream.try_write(rest) {

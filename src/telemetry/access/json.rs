@@ -31,18 +31,35 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The status of the response; 0 when there was none.
     pub status: u16,
-    /// Bytes of the response body, as far as a worker told.
+    /// Bytes of the response body, as far as they are known.
     pub bytes: Option<u64>,
-    /// From receiving it to handing it to a worker.
-    pub queue: Option<Duration>,
-    /// What the application took.
-    pub application: Option<Duration>,
-    /// From receiving it to having all of its answer.
+    /// Where it went.
+    pub way: Way<'a>,
+    /// From receiving it to having all of its answer, or to having written it.
     pub total: Duration,
-    /// The number of the worker that had it.
-    pub worker: Option<u32>,
     /// How it ended.
     pub outcome: &'a str,
+}
+
+/// Where a request went, from there where its line is written.
+#[derive(Debug, Clone, Copy)]
+pub enum Way<'a> {
+    /// Through an instance.
+    Instance {
+        /// The number of the worker that had it.
+        worker: Option<u32>,
+        /// From receiving it to handing it to a worker.
+        queue: Option<Duration>,
+        /// What the application took.
+        application: Option<Duration>,
+    },
+    /// Through a front end.
+    Front {
+        /// The path of its route.
+        route: Option<&'a str>,
+        /// From receiving it to writing the first byte of its answer.
+        first_byte: Option<Duration>,
+    },
 }
 
 /// The line, without its line break.
@@ -70,27 +87,23 @@ pub fn json_line(record: &Record<'_>) -> Vec<u8> {
         ("referer", record.referer),
         ("user_agent", record.user_agent),
     ] {
-        put_name(&mut out, name);
-        match value {
-            Some(bytes) => put_string(&mut out, bytes),
-            None => out.extend_from_slice(b"null"),
-        }
+        put_text(&mut out, name, value);
     }
     let status = (record.status != 0).then_some(u64::from(record.status));
-    let worker = record.worker.map(u64::from);
-    for (name, value) in [("status", status), ("bytes", record.bytes), ("worker", worker)] {
-        put_name(&mut out, name);
-        put_or_null(&mut out, value);
+    put_number(&mut out, "status", status);
+    put_number(&mut out, "bytes", record.bytes);
+    match record.way {
+        Way::Instance { worker, queue, application } => {
+            put_number(&mut out, "worker", worker);
+            put_time(&mut out, "queue_time", queue);
+            put_time(&mut out, "application_time", application);
+        }
+        Way::Front { route, first_byte } => {
+            put_text(&mut out, "route", route.map(str::as_bytes));
+            put_time(&mut out, "first_byte_time", first_byte);
+        }
     }
-    let seconds = |time: Duration| format!("{}.{:06}", time.as_secs(), time.subsec_micros());
-    for (name, value) in [
-        ("queue_time", record.queue),
-        ("application_time", record.application),
-        ("total_time", Some(record.total)),
-    ] {
-        put_name(&mut out, name);
-        put_or_null(&mut out, value.map(seconds));
-    }
+    put_time(&mut out, "total_time", Some(record.total));
     put_name(&mut out, "outcome");
     put_string(&mut out, record.outcome.as_bytes());
     out.push(b'}');
@@ -101,7 +114,22 @@ fn put_name(out: &mut Vec<u8>, name: &str) {
     let _ = write!(out, ",\"{name}\":");
 }
 
-fn put_or_null(out: &mut Vec<u8>, value: Option<impl std::fmt::Display>) {
+fn put_text(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    put_name(out, name);
+    match value {
+        Some(bytes) => put_string(out, bytes),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// In seconds.
+fn put_time(out: &mut Vec<u8>, name: &str, time: Option<Duration>) {
+    let seconds = |time: Duration| format!("{}.{:06}", time.as_secs(), time.subsec_micros());
+    put_number(out, name, time.map(seconds));
+}
+
+fn put_number(out: &mut Vec<u8>, name: &str, value: Option<impl std::fmt::Display>) {
+    put_name(out, name);
     let _ = match value {
         Some(value) => write!(out, "{value}"),
         None => write!(out, "null"),
@@ -146,10 +174,12 @@ mod tests {
             user_agent: Some(agent),
             status: 200,
             bytes: Some(12),
-            queue: Some(Duration::from_micros(30)),
-            application: Some(Duration::from_millis(2)),
+            way: Way::Instance {
+                worker: Some(3),
+                queue: Some(Duration::from_micros(30)),
+                application: Some(Duration::from_millis(2)),
+            },
             total: Duration::from_millis(1003),
-            worker: Some(3),
             outcome: "ok",
         }
     }
@@ -166,6 +196,15 @@ mod tests {
                 r#""total_time":1.003000,"outcome":"ok"}"#
             )
         );
+    }
+
+    #[test]
+    fn a_front_end_tells_of_its_own_way() {
+        let first_byte = Some(Duration::from_millis(5));
+        let way = Way::Front { route: Some("/a\u{e9}"), first_byte };
+        let line = json_line(&Record { way, status: 0, bytes: None, ..record(b"/", b"") });
+        let end = r#","status":null,"bytes":null,"route":"/a\u00e9","first_byte_time":0.005000,"total_time":1.003000,"outcome":"ok"}"#;
+        assert!(line.ends_with(end.as_bytes()), "{}", String::from_utf8_lossy(&line));
     }
 
     proptest! {

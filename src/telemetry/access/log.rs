@@ -108,7 +108,7 @@ impl AccessLog {
             let Some(rest) = self.lines.get(done..).filter(|rest| !rest.is_empty()) else {
                 break Ok(());
             };
-            let piece = if self.regular { rest } else { &rest[..rest.len().min(PIECE)] };
+            let piece = if self.regular { rest } else { piece(rest) };
             match self.try_write(piece) {
                 Ok(written) => {
                     done += written;
@@ -175,6 +175,14 @@ impl Drop for AccessLog {
             crate::telemetry::warn!("access log: {} lines were lost", self.lost);
         }
     }
+}
+
+/// As many whole lines as a pipe takes at once, so that others who write to it write between lines; of a line that is
+/// longer, a part.
+fn piece(rest: &[u8]) -> &[u8] {
+    let most = &rest[..rest.len().min(PIECE)];
+    let end = if most.len() < rest.len() { memchr::memrchr(b'\n', most) } else { None };
+    &most[..end.map_or(most.len(), |end| end + 1)]
 }
 
 /// The open target, and whether it is a regular file.
@@ -309,6 +317,15 @@ mod tests {
         log.flush();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nsec\nthird\n");
         assert_eq!(log.lost(), 2);
+    }
+
+    #[test]
+    fn a_pipe_gets_whole_lines_at_once() {
+        let (long, short) = ([b'x'; PIECE], [&[b'y'; PIECE - 1][..], b"\n"].concat());
+        assert_eq!(piece(&long), long);
+        assert_eq!(piece(&[&long[..], b"xx"].concat()), long);
+        assert_eq!(piece(&short), short);
+        assert_eq!(piece(&[b"a\nb\n", &long[..]].concat()), b"a\nb\n");
     }
 
     #[test]

@@ -6,8 +6,10 @@
 mod json;
 mod line;
 mod log;
+pub mod outcome;
 
 pub use json::Record;
+pub use json::Way;
 pub use json::json_line;
 pub use line::AccessFields;
 pub use line::line;
