@@ -292,8 +292,23 @@ def test_a_large_body_comes_in_parts_as_the_handler_asks(stage: Stage) -> None:
         assert client.response("POST").body == b"ok"
 
 
+def test_who_asks_for_nothing_of_a_stream_is_doubted_once(stage: Stage) -> None:
+    front = stage.own_front("--inline-limit", "1K")
+    with OwnHandler(front, echo) as handler:
+        for _ in range(2):
+            with Client(front.port) as client:
+                response = client.ask("POST", "/u", body=b"x" * 5000)
+                first = handler.messages[0]
+                assert response.body == b"/u " + first.body
+                assert first.keys["UPLOAD_STREAM"] == "0"
+                assert len(first.body) <= 1024
+    front.process.wait_for_err_count("if it knows no streams, use --upload files or refuse", 1)
+    refusing = stage.own_front("--upload", "refuse", "--inline-limit", "1K", name="g")
+    assert status_of(refusing.port, request("POST", "/u", body=b"x" * 5000)) == 413
+
+
 def test_an_instance_takes_a_large_body_as_a_stream(stage: Stage) -> None:
-    front = stage.own_front("--upload", "stream", "--inline-limit", "1K")
+    front = stage.own_front()
     stage.lurcher(*front.options)
     body = os.urandom(3_000_000)
     with Client(front.port) as client:

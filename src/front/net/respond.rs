@@ -85,6 +85,9 @@ impl Conn {
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
         let unread = upload.as_ref().is_some_and(|upload| !upload.is_done());
         if let Some(upload) = upload {
+            if upload.was_not_asked_for() && matches!(end, End::Complete(_)) {
+                self.shared.doubts_streams(self.relay.status());
+            }
             upload.end(matches!(end, End::Complete(_)));
         }
         if matches!(end, End::Complete(_) | End::Cut(_)) {
