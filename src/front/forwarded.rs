@@ -26,10 +26,11 @@ pub(crate) struct Forwarded<'a> {
 }
 
 impl<'a> Forwarded<'a> {
-    /// For a request that comes from there; `remote` is the address as text.
+    /// For a request to this host that comes from there; `remote` is the address as text.
     pub(crate) fn new(
         setting: &ForwardedSetting,
         head: &Head<'a>,
+        host: &'a [u8],
         from: From,
         remote: &'a str,
     ) -> Forwarded<'a> {
@@ -41,15 +42,14 @@ impl<'a> Forwarded<'a> {
                 continue;
             }
             let before: Vec<&[u8]> = if keeps { head.all(name).collect() } else { Vec::new() };
-            let host = || head.first("host").unwrap_or_default();
             let value = match (name, before.as_slice()) {
                 ("x-forwarded-for", []) => remote.as_bytes().into(),
                 ("x-forwarded-for", before) => joined(before, remote.as_bytes()).into(),
-                ("forwarded", before) => joined(before, &element(from.ip, host())).into(),
+                ("forwarded", before) => joined(before, &element(from.ip, host)).into(),
                 // These have no lists: what the first proxy says stands.
                 (_, [first, ..]) => (*first).into(),
                 ("x-forwarded-proto", []) => b"http"[..].into(),
-                ("x-forwarded-host", []) => host().into(),
+                ("x-forwarded-host", []) => host.into(),
                 (_, []) => from.local_port.to_string().into_bytes().into(),
             };
             ours[at] = Some(value);
@@ -143,7 +143,7 @@ mod tests {
         let setting = ForwardedSetting { policy, fields: fields.to_vec(), trusted };
         let from = From { ip: Some([10, 0, 0, 7].into()), local_port: 8000 };
         let head = head::parse(TEXT).unwrap();
-        let forwarded = Forwarded::new(&setting, &head, from, "10.0.0.7");
+        let forwarded = Forwarded::new(&setting, &head, b"example", from, "10.0.0.7");
         assert_eq!(
             forwarded.scheme(),
             if forwarded.left_out().is_empty() { "https" } else { "http" }
@@ -209,7 +209,7 @@ mod tests {
             let setting =
                 ForwardedSetting { policy: ForwardedPolicy::Set, fields: Vec::new(), trusted };
             let from = From { ip: Some([127, 0, 0, 1].into()), local_port: 80 };
-            assert_eq!(Forwarded::new(&setting, &head, from, "x").scheme(), scheme, "{said}");
+            assert_eq!(Forwarded::new(&setting, &head, b"x", from, "x").scheme(), scheme, "{said}");
         }
     }
 

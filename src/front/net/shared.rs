@@ -55,6 +55,7 @@ pub(crate) struct Shared {
     writers: RefCell<HashMap<PeerId, Waker, Quick>>,
     last_conn: Cell<u32>,
     last_sub: Cell<u64>,
+    lingering: Cell<usize>,
     stopping: Cell<bool>,
     doubted: Cell<bool>,
     noise: RefCell<Limited>,
@@ -86,6 +87,7 @@ impl Shared {
             writers: RefCell::default(),
             last_conn: Cell::new(first_conn % ID_MAX),
             last_sub: Cell::new(0),
+            lingering: Cell::new(0),
             stopping: Cell::new(false),
             doubted: Cell::new(false),
             noise: RefCell::new(Limited::new()),
@@ -143,7 +145,12 @@ impl Shared {
 
     /// Connections of clients.
     pub(crate) fn connections(&self) -> usize {
-        self.clients.borrow().len()
+        self.clients.borrow().len() + self.lingering.get()
+    }
+
+    /// One more connection is only read from until its client has seen why it ends, or one less.
+    pub(crate) fn lingers(&self, more: isize) {
+        self.lingering.set(self.lingering.get().saturating_add_signed(more));
     }
 
     pub(crate) fn next_sub(&self) -> SubId {
@@ -297,8 +304,8 @@ impl Shared {
                 return;
             }
         };
-        // The subscription is by prefix; who publishes something else is not meant for us.
-        if !reply.sender.starts_with(self.ident.as_bytes()) {
+        // The subscription is by prefix; what is for another one whose name begins with ours is not meant for us.
+        if reply.sender != self.ident.as_bytes() {
             return;
         }
         let ctl = if reply.extended { Ctl::read(reply.payload) } else { None };

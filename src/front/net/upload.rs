@@ -206,16 +206,17 @@ impl Conn {
         Ok(spool)
     }
 
-    /// Hands on what can be of a body. An error is what the client is told, or that it is gone.
+    /// Hands on what can be of a body. An error is the status that the client is told, or that it is gone.
     pub(super) fn feed(
         &mut self,
         known: &Known<'_>,
         upload: &mut Upload,
-    ) -> Result<(), Option<Refusal>> {
+    ) -> Result<(), Option<u16>> {
         while upload.wants() {
             let offset = upload.taken;
             let mut part = Vec::new();
-            let last = upload.take(&mut self.input, &mut part).map_err(Some)?;
+            let taken = upload.take(&mut self.input, &mut part);
+            let last = taken.map_err(|refusal| Some(refusal.status()))?;
             if part.is_empty() && !last {
                 break;
             }
@@ -234,7 +235,7 @@ impl Conn {
                 To::File(spool) => {
                     if let Err(error) = spool.file.write_all(&part) {
                         self.shared.complain(|| format!("upload file: {error}"));
-                        return Err(Some(Refusal::TooLarge));
+                        return Err(Some(500));
                     }
                     if last {
                         spool.kept = true;
