@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_is_told_at_once(stage: Stage) -> None:
 def test_all_that_is_wrong_is_told_together(stage: Stage) -> None:
     lurcher = serve(stage, "--workers", "0", app=None, bind="8000")
     assert lurcher.wait_exit() == 64
-    for words in ("--bind", "--workers", "wsgi-app"):
+    for words in ("--bind", "--workers", "wsgi-app", "for example: lurcher serve "):
         assert words in lurcher.err(), lurcher.err()
     assert serve(stage, "--recv", "tcp://127.0.0.1:5000").wait_exit() == 64
 
