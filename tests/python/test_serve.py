@@ -194,6 +194,38 @@ def test_nothing_outlives_it(stage: Stage) -> None:
     lurcher.send_signal(signal.SIGKILL)
     lurcher.wait_exit()
     lurcher.assert_no_orphans(10)
+    [left] = places(stage).iterdir()
+    # Not its directory either, once there is somebody to clear it away.
+    port_of(serve(stage))
+    assert not left.exists()
+
+
+def test_closed_standard_streams_do_no_harm(stage: Stage) -> None:
+    """A socket would else become standard output, and what the application prints would go to it."""
+    path = stage.directory / "http"
+    (stage.directory / "prints.py").write_text(
+        "from probe import application as probe\n"
+        "def application(environ, start_response):\n"
+        "    print('x' * 100_000, flush=True)\n"
+        "    return probe(environ, start_response)\n"
+    )
+    words = (
+        f"exec {COMMAND} serve prints:application --app-path {stage.directory} --bind unix:{path}"
+    )
+    lurcher = stage.lurcher(
+        app=None, env={"PYTHONPATH": str(APPS)}, command=("sh", "-c", f"{words} <&- >&- 2>&-")
+    )
+
+    def answer() -> bytes:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            if client.connect_ex(str(path)) != 0:
+                return b""
+            client.sendall(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
+            return client.recv(100)
+
+    assert wait_for("an answer", answer, 20).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert lurcher.stop() == 0
 
 
 def test_a_terminal_sees_each_request(stage: Stage) -> None:
