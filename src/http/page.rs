@@ -27,12 +27,17 @@ pub fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
         404 => "Not Found",
+        408 => "Request Timeout",
         413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
         _ => "Error",
     }
 }
@@ -89,7 +94,8 @@ mod tests {
 
     #[test]
     fn pages_say_their_length() {
-        for status in [400, 404, 413, 500, 501, 502, 503, 504] {
+        for status in [400, 404, 408, 413, 414, 417, 431, 500, 501, 502, 503, 504, 505] {
+            assert_ne!(reason(status), "Error");
             let (head, body) = parts(&error(status, Page::default()));
             assert_eq!(head[0], format!("HTTP/1.1 {status} {}", reason(status)));
             assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head:?}");
