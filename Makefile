@@ -56,6 +56,13 @@ run-mongrel2: build-tools run-tools dev ## The same behind Mongrel2 with CONFIG
 	@printf '\n== %s\n' 'make run-mongrel2: Mongrel2 with $(CONFIG), Lurcher with $(APP) from examples/'
 	@exec $(BIN)/python scripts/run_example.py $(ONCE) --config $(CONFIG) --wsgi-app $(APP) -- $(ARGS)
 
+# More words for it, such as SCREENSHOT='--app guestbook:application'.
+SCREENSHOT ?=
+
+.PHONY: screenshot
+screenshot: build-tools screenshot-tools dev ## What a browser shows of an example under `lurcher serve`: build/screenshot.png
+	$(BIN)/python scripts/screenshot.py $(SCREENSHOT)
+
 .PHONY: test
 test: test-rust test-python ## Run every test: Rust (unit, property, fixtures, layers), then pytest through real Mongrel2
 
@@ -77,8 +84,8 @@ test-versions: build-tools run-tools test-tools ## Run the tests that Python can
 	PYTEST_ADDOPTS='-n $(PYTEST_JOBS)' $(PYTHON) scripts/test_versions.py $(VERSIONS) $(PYTEST_ARGS)
 
 .PHONY: test-suites
-test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest, Django, Werkzeug
-	@printf '\n== %s\n' 'test-suites: real applications through the real Mongrel2'
+test-suites: build-tools run-tools suites-tools dev $(SUITES_READY) ## Run real applications and the suites others wrote: Flask, httpbin, WsgiDAV with litmus, WebTest, Django, Werkzeug, gunicorn, waitress
+	@printf '\n== %s\n' 'test-suites: real applications through the real Mongrel2 and lurcher serve'
 	$(BIN)/pytest -W default tests/python/suites/suite_*.py $(PYTEST_ARGS)
 
 .PHONY: dev
@@ -216,8 +223,8 @@ clean: ## Remove what was built and run here, but not .venv
 clean-venv: ## Remove .venv; the next command makes it again
 	rm -rf $(VENV)
 
-.PHONY: build-tools run-tools test-tools suites-tools compare-tools
-build-tools run-tools test-tools suites-tools compare-tools: %-tools:
+.PHONY: build-tools run-tools test-tools suites-tools compare-tools screenshot-tools
+build-tools run-tools test-tools suites-tools compare-tools screenshot-tools: %-tools:
 	@scripts/install-missing $*
 
 $(VENV_READY): requirements-dev.txt scripts/install-missing

@@ -45,6 +45,10 @@ pub struct Both {
     pub instance_words: Vec<OsString>,
     /// What was typed of the front end's, but for what `serve` gives it itself.
     pub front_words: Vec<OsString>,
+    /// Nobody has said what becomes of large bodies.
+    pub any_upload: bool,
+    /// Nobody has said where their files are.
+    pub any_upload_dir: bool,
     /// What the operator should be told once the log is there; one line each.
     pub warnings: Vec<String>,
     /// The way to have the settings anew.
@@ -84,6 +88,8 @@ pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> Parsed
             front: both.front,
             instance_words: typed.words(|setting: &Setting| setting.is_of(Scope::Instance)),
             front_words: typed.words(config::is_for_front),
+            any_upload: both.any_upload,
+            any_upload_dir: both.any_upload_dir,
             warnings: both.warnings,
             again: BothAgain(typed),
         })),

@@ -45,6 +45,10 @@ pub struct ResolvedBoth {
     pub config: Config,
     /// The front end's, but for its route.
     pub front: Front,
+    /// Nobody has said what becomes of large bodies.
+    pub any_upload: bool,
+    /// Nobody has said where their files are.
+    pub any_upload_dir: bool,
     /// What the operator should be told that neither of the two says; one line each.
     pub warnings: Vec<String>,
     text: String,
@@ -87,7 +91,14 @@ pub fn resolve_both(typed: &Sources, world: &impl Surroundings) -> Result<Resolv
                 return Err(Faults { list: refused, warnings: instance.config.warnings });
             }
             let text = show_both(&instance, &front.shown);
-            Ok(ResolvedBoth { config: instance.config, front: front.front(), warnings, text })
+            Ok(ResolvedBoth {
+                config: instance.config,
+                any_upload: !front.is_given(Key::Upload),
+                any_upload_dir: !front.is_given(Key::FrontUploadDir),
+                front: front.front(),
+                warnings,
+                text,
+            })
         }
         (instance, front) => {
             let mut all = instance.err().unwrap_or_default();

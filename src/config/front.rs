@@ -86,6 +86,12 @@ pub struct ResolvedFront {
 }
 
 impl ResolvedFront {
+    /// Whether a setting was given anywhere, and is not at its default.
+    pub fn is_given(&self, key: Key) -> bool {
+        let mut shown = self.shown.iter();
+        shown.any(|shown| shown.setting.key == key && shown.origin != Origin::Default)
+    }
+
     /// What holds, alone.
     pub fn front(self) -> Front {
         self.front

@@ -22,13 +22,15 @@ pub(crate) struct Forwarded<'a> {
     /// The value of each that handlers get from us.
     ours: [Option<std::borrow::Cow<'a, [u8]>>; 5],
     left_out: &'static [&'static str],
+    secure: bool,
 }
 
 impl<'a> Forwarded<'a> {
-    /// For a request that comes from there; `remote` is the address as text.
+    /// For a request to this host that comes from there; `remote` is the address as text.
     pub(crate) fn new(
         setting: &ForwardedSetting,
         head: &Head<'a>,
+        host: &'a [u8],
         from: From,
         remote: &'a str,
     ) -> Forwarded<'a> {
@@ -40,22 +42,31 @@ impl<'a> Forwarded<'a> {
                 continue;
             }
             let before: Vec<&[u8]> = if keeps { head.all(name).collect() } else { Vec::new() };
-            let host = || head.first("host").unwrap_or_default();
             let value = match (name, before.as_slice()) {
                 ("x-forwarded-for", []) => remote.as_bytes().into(),
                 ("x-forwarded-for", before) => joined(before, remote.as_bytes()).into(),
-                ("forwarded", before) => joined(before, &element(from.ip, host())).into(),
+                ("forwarded", before) => joined(before, &element(from.ip, host)).into(),
                 // These have no lists: what the first proxy says stands.
                 (_, [first, ..]) => (*first).into(),
                 ("x-forwarded-proto", []) => b"http"[..].into(),
-                ("x-forwarded-host", []) => host().into(),
+                ("x-forwarded-host", []) => host.into(),
                 (_, []) => from.local_port.to_string().into_bytes().into(),
             };
             ours[at] = Some(value);
         }
         // Those that are not ours are the proxy's to say, if it is trusted.
         let left_out: &[&str] = if trusted { &[] } else { &FAMILY };
-        Forwarded { ours, left_out }
+        // Several that do not agree are no word to rely on.
+        let mut protos = head.all("x-forwarded-proto").peekable();
+        let secure = trusted
+            && protos.peek().is_some()
+            && protos.all(|proto| proto.eq_ignore_ascii_case(b"https"));
+        Forwarded { ours, left_out, secure }
+    }
+
+    /// How the client speaks with the first proxy, if that is trusted to say so; else with us.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
     }
 
     /// The fields that take the place of the client's.
@@ -132,7 +143,11 @@ mod tests {
         let setting = ForwardedSetting { policy, fields: fields.to_vec(), trusted };
         let from = From { ip: Some([10, 0, 0, 7].into()), local_port: 8000 };
         let head = head::parse(TEXT).unwrap();
-        let forwarded = Forwarded::new(&setting, &head, from, "10.0.0.7");
+        let forwarded = Forwarded::new(&setting, &head, b"example", from, "10.0.0.7");
+        assert_eq!(
+            forwarded.scheme(),
+            if forwarded.left_out().is_empty() { "https" } else { "http" }
+        );
         let shown = forwarded
             .fields()
             .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
@@ -175,6 +190,27 @@ mod tests {
             (shown, left_out),
             (vec!["x-forwarded-for: 6.6.6.6, 7.7.7.7, 10.0.0.7".into()], 5)
         );
+    }
+
+    #[test]
+    fn the_scheme_is_a_trusted_proxys_word() {
+        for (said, scheme) in [
+            ("X-Forwarded-Proto: HTTPS", "https"),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Proto: https", "https"),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Proto: http", "http"),
+            ("X-Forwarded-Proto: https, http", "http"),
+            ("X-Forwarded-Proto: http", "http"),
+            ("X-Forwarded-Proto: javascript", "http"),
+            ("X-Forwarded-Ssl: on", "http"),
+        ] {
+            let text = format!("GET / HTTP/1.0\r\n{said}\r\n\r\n");
+            let head = head::parse(text.as_bytes()).unwrap();
+            let trusted = vec!["127.0.0.1".parse().unwrap()];
+            let setting =
+                ForwardedSetting { policy: ForwardedPolicy::Set, fields: Vec::new(), trusted };
+            let from = From { ip: Some([127, 0, 0, 1].into()), local_port: 80 };
+            assert_eq!(Forwarded::new(&setting, &head, b"x", from, "x").scheme(), scheme, "{said}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::config::Front;
@@ -37,7 +37,7 @@ pub trait Host: Debug {
 #[derive(Debug)]
 pub struct Bound<'a> {
     /// The files of Unix sockets.
-    pub sockets: &'a [PathBuf],
+    pub sockets: &'a [&'a Path],
     /// The access log, if there is one.
     pub access_log: Option<BorrowedFd<'a>>,
 }

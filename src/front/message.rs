@@ -40,6 +40,8 @@ pub(crate) struct Request<'a> {
     /// The route's path, as configured.
     pub(crate) pattern: &'a str,
     pub(crate) remote_addr: &'a str,
+    /// `http` or `https`.
+    pub(crate) scheme: &'a str,
     /// Fields that take the place of the client's of the same name, in lower case.
     pub(crate) replaced: &'a [Own<'a>],
     /// Fields of the client's that are left out.
@@ -60,7 +62,10 @@ pub(crate) fn put_request(out: &mut Vec<u8>, to: Address<'_>, request: &Request<
         target.fragment.map(|fragment| ("FRAGMENT", fragment)),
         Some(("PATTERN", request.pattern.as_bytes())),
     ];
-    let last = [("URL_SCHEME", &b"http"[..]), ("REMOTE_ADDR", request.remote_addr.as_bytes())];
+    let last = [
+        ("URL_SCHEME", request.scheme.as_bytes()),
+        ("REMOTE_ADDR", request.remote_addr.as_bytes()),
+    ];
     let own = own.into_iter().flatten().chain(request.keys.iter().copied()).chain(last);
     put(out, to, target.path, body, |block| match to.form {
         Form::Json => {
@@ -331,6 +336,7 @@ mod tests {
             target: &target,
             pattern: "/",
             remote_addr: "127.0.0.1",
+            scheme: "http",
             replaced,
             left_out: &["te"],
             keys: &[("DOWNLOAD_CREDITS", b"9")],

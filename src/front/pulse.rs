@@ -100,26 +100,18 @@ impl Pulse {
 }
 
 /// Counts the time in which we were awake, in beats: while we are stopped ourselves we hear nobody.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Beats {
-    every: Duration,
     passed: Duration,
 }
 
 impl Beats {
-    /// A beat each so often; never if that is 0.
-    pub(crate) fn new(every: Duration) -> Beats {
-        Beats { every, passed: Duration::ZERO }
-    }
-
-    /// So much time has passed since the last look, of which at most `most` counts. Gives whether that makes a beat.
-    pub(crate) fn passed(&mut self, time: Duration, most: Duration) -> bool {
-        if self.every.is_zero() {
-            return false;
-        }
+    /// So much time has passed since the last look, of which at most `most` counts. Gives whether that makes a beat, with one
+    /// each `every`; never if that is 0.
+    pub(crate) fn passed(&mut self, every: Duration, time: Duration, most: Duration) -> bool {
         self.passed += time.min(most);
-        let full = self.passed >= self.every;
-        if full {
+        let full = !every.is_zero() && self.passed >= every;
+        if full || every.is_zero() {
             self.passed = Duration::ZERO;
         }
         full
@@ -170,11 +162,11 @@ mod tests {
     #[test]
     fn the_time_in_which_we_slept_does_not_count() {
         let (second, look) = (Duration::from_secs(1), Duration::from_millis(200));
-        let mut beats = Beats::new(second);
-        assert!(!beats.passed(Duration::from_secs(3600), look));
-        let more = (0..9).map(|_| beats.passed(look / 2, look)).collect::<Vec<_>>();
+        let mut beats = Beats::default();
+        assert!(!beats.passed(second, Duration::from_secs(3600), look));
+        let more = (0..9).map(|_| beats.passed(second, look / 2, look)).collect::<Vec<_>>();
         assert_eq!(more.iter().position(|full| *full), Some(7));
-        assert!(!Beats::new(Duration::ZERO).passed(second, second));
+        assert!(!beats.passed(Duration::ZERO, second, second));
     }
 
     #[test]

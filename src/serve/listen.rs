@@ -10,10 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::path::PathBuf;
 
 use nix::sys::socket;
 use nix::sys::socket::AddressFamily;
@@ -27,6 +24,7 @@ use nix::sys::socket::UnixAddr;
 use nix::sys::socket::sockopt;
 
 use crate::config::Bind;
+use crate::system::SocketFile;
 
 /// Clients that may wait for the front end to accept them; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -42,7 +40,7 @@ pub(super) struct Listener {
 enum Place {
     Tcp(SocketAddr),
     /// Removed in the end.
-    Unix(PathBuf),
+    Unix(SocketFile),
     /// A service manager's, which listens already and stays when we have gone; as a URL.
     Handed(String),
 }
@@ -83,7 +81,7 @@ impl Listener {
     /// The file that it has made.
     pub(super) fn file(&self) -> Option<&Path> {
         match &self.place {
-            Place::Unix(path) => Some(path),
+            Place::Unix(file) => Some(file.path()),
             Place::Tcp(_) | Place::Handed(_) => None,
         }
     }
@@ -108,16 +106,10 @@ impl Listener {
     }
 
     fn bind_unix(path: &Path) -> io::Result<Listener> {
-        let left_behind = std::fs::symlink_metadata(path)
-            .is_ok_and(|found| found.file_type().is_socket())
-            && UnixStream::connect(path)
-                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-        if left_behind {
-            std::fs::remove_file(path)?;
-        }
+        SocketFile::clear_the_way(path)?;
         let socket = new_socket(AddressFamily::Unix)?;
         socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-        Ok(Listener { socket, place: Place::Unix(path.to_owned()) })
+        Ok(Listener { socket, place: Place::Unix(SocketFile::made(path)) })
     }
 
     /// From now on clients can connect; who accepts them may come later.
@@ -135,21 +127,12 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Place::Unix(path) = &self.place {
-            // Somebody may have removed it already.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
 /// As a URL, where there is one.
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Tcp(address) => write!(f, "http://{address}"),
-            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+            Place::Unix(file) => write!(f, "unix:{}", file.path().display()),
             Place::Handed(shown) => f.write_str(shown),
         }
     }
@@ -163,6 +146,7 @@ fn new_socket(family: AddressFamily) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
     use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
 
     fn bind(text: &str) -> io::Result<Listener> {
         let mut bound = Listener::bind(&match text.strip_prefix("unix:") {

@@ -26,7 +26,6 @@ use super::policy::Verdict;
 use crate::cli::Both;
 use crate::cli::BothAgain;
 use crate::config::Bind;
-use crate::config::UploadWay;
 use crate::supervisor::Exit;
 use crate::supervisor::Interpreter;
 use crate::system::Notify;
@@ -100,6 +99,7 @@ impl Serve {
         let (notices, notify) = place.notify()?;
         listen(sender, notices)?;
         let [requests, responses] = place.endpoints();
+        let (any_upload, any_upload_dir) = (both.any_upload, both.any_upload_dir);
         let Both { config, front, mut instance_words, mut front_words, again, .. } = both;
         for (name, endpoint) in [("--recv", &requests), ("--send", &responses)] {
             instance_words.extend([name.into(), endpoint.into()]);
@@ -107,12 +107,14 @@ impl Serve {
         front_words.extend(["--route".into(), format!("/={requests},{responses}").into()]);
         // Bytes of a client's header that are not UTF-8 come through as they are, which JSON cannot do.
         front_words.push("--protocol=tnetstring".into());
-        if front.clients.upload == UploadWay::Refuse {
-            // Here both sides can reach a directory: larger bodies need not be refused.
+        if any_upload {
+            // Here both sides can reach a directory: a slow client then holds no slot while its body comes.
             front_words.push("--upload=files".into());
-            let mut words = OsString::from("--upload-dir=");
-            words.push(place.uploads()?);
-            front_words.push(words);
+            if any_upload_dir {
+                let mut words = OsString::from("--upload-dir=");
+                words.push(place.uploads()?);
+                front_words.push(words);
+            }
         }
         let identity = config.process.identity.as_ref();
         let account = identity.and_then(|identity| identity.account.as_ref()).map(|account| {

@@ -11,6 +11,7 @@ mod log_file;
 mod notify;
 mod parent;
 mod pid_file;
+mod socket_file;
 mod title;
 
 pub use daemon::Came;
@@ -32,4 +33,5 @@ pub use parent::end_with_parent;
 pub use parent::is_served;
 pub use pid_file::PidFile;
 pub use pid_file::PidFileError;
+pub use socket_file::SocketFile;
 pub use title::set_title;

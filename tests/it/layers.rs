@@ -25,7 +25,7 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     // layer 3
     ("dispatch", &["proto", "http", "bridge", "transport", "config", "telemetry"]),
     ("worker", &["proto", "http", "bridge", "wsgi", "config", "telemetry"]),
-    ("front", &["proto", "http", "config", "telemetry"]),
+    ("front", &["proto", "http", "config", "telemetry", "system"]),
     // layer 4
     ("admin", &["dispatch", "config", "telemetry"]),
     ("supervisor", &["admin", "dispatch", "bridge", "config", "telemetry", "system"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,7 +17,8 @@ from support.handler import Message
 from support.load import Load
 from support.own import OwnHandler, echo, wait_for_messages
 from support.process import COMMAND
-from support.rawhttp import Client, ClosedError, request
+from support.rawhttp import Client, ClosedError, get, request
+from support.rawzmtp import RawPeer
 from support.stage import Stage
 from support.waiting import wait_for
 
@@ -92,6 +94,8 @@ def test_an_instance_serves_behind_it(stage: Stage, protocol: str) -> None:
     [
         (b"GET / HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: user@x\r\n\r\n", 400),
         (b"GET / HTTP/1.1\nHost: x\n\n", 400),
         (b"GET / HTTP/1.1\r\n" + HOST + b"X: y\rz\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n" + HOST + b"X : y\r\n\r\n", 400),
@@ -288,8 +292,23 @@ def test_a_large_body_comes_in_parts_as_the_handler_asks(stage: Stage) -> None:
         assert client.response("POST").body == b"ok"
 
 
+def test_who_asks_for_nothing_of_a_stream_is_doubted_once(stage: Stage) -> None:
+    front = stage.own_front("--inline-limit", "1K")
+    with OwnHandler(front, echo) as handler:
+        for _ in range(2):
+            with Client(front.port) as client:
+                response = client.ask("POST", "/u", body=b"x" * 5000)
+                first = handler.messages[0]
+                assert response.body == b"/u " + first.body
+                assert first.keys["UPLOAD_STREAM"] == "0"
+                assert len(first.body) <= 1024
+    front.process.wait_for_err_count("if it knows no streams, use --upload files or refuse", 1)
+    refusing = stage.own_front("--upload", "refuse", "--inline-limit", "1K", name="g")
+    assert status_of(refusing.port, request("POST", "/u", body=b"x" * 5000)) == 413
+
+
 def test_an_instance_takes_a_large_body_as_a_stream(stage: Stage) -> None:
-    front = stage.own_front("--upload", "stream", "--inline-limit", "1K")
+    front = stage.own_front()
     stage.lurcher(*front.options)
     body = os.urandom(3_000_000)
     with Client(front.port) as client:
@@ -504,6 +523,143 @@ def test_the_command_line_says_what_is_wrong(stage: Stage, tmp_path: Path) -> No
         refused = stage.command("front", "--bind", at)
         assert refused.returncode == 73
         assert f"cannot listen at {at}" in refused.stderr
+
+
+def test_an_interim_response_is_not_the_response(stage: Stage) -> None:
+    """After 100 or 103 a client still learns that no response will come, and within its time."""
+    uploads = stage.directory / "uploads"
+    uploads.mkdir()
+    front = stage.own_front(
+        "--response-timeout", "500ms", "--upload", "files", "--upload-dir", str(uploads)
+    )
+    with OwnHandler(front) as handler, Client(front.port) as one, Client(front.port) as two:
+        one.send(b"PUT / HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\n")
+        one.send(b"Content-Length: 2000000\r\n\r\n")
+        assert one.head()[1] == 100
+        one.send(b"x" * 2_000_000)
+        handler.next()
+        two.send_request("GET", "/")
+        message = next(m for m in iter(handler.next, None) if m.keys["METHOD"] == "GET")
+        handler.reply(message, b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        assert two.head()[1] == 103
+        for client in (one, two):
+            assert client.response().status == 504
+            client.assert_closed()
+        assert not list(uploads.iterdir())
+
+
+def test_bytes_that_nobody_asked_for_answer_nothing(stage: Stage) -> None:
+    front = stage.own_front()
+    with OwnHandler(front) as handler, Client(front.port) as client:
+        client.send_request("GET", "/a")
+        message = handler.next()
+        handler.ok(message, b"a")
+        assert client.response().body == b"a"
+        handler.ok(message, b"more of it")
+        front.process.wait_for_err("nobody had asked for")
+        client.send_request("GET", "/b")
+        client.assert_closed()
+
+
+def test_a_body_in_chunks_has_the_limit_of_others(stage: Stage) -> None:
+    front = stage.own_front("--max-body", "1000")
+    chunks = b"800\r\n" + b"x" * 2048 + b"\r\n0\r\n\r\n"
+    head = b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert status_of(front.port, head + chunks) == 413
+
+
+def test_a_slow_body_does_not_shorten_the_wait_for_a_handler(stage: Stage) -> None:
+    front = stage.own_front("--queue-timeout", "1s", "--peer-window", "1")
+    with OwnHandler(front) as handler, Client(front.port) as slow, Client(front.port) as quick:
+        slow.send(b"POST /slow HTTP/1.1\r\n" + HOST + b"Content-Length: 2\r\n\r\na")
+        time.sleep(1.1)
+        quick.send_request("GET", "/quick")
+        first = handler.next()
+        slow.send(b"b")
+        # Long enough for the clock to be looked at.
+        time.sleep(0.3)
+        handler.ok(first, b"")
+        second = handler.next()
+        assert second.path == "/slow"
+        handler.ok(second, b"")
+        assert slow.response().status == 200
+
+
+def test_a_handler_that_stops_reading_gets_no_more(stage: Stage) -> None:
+    """It would else be given all that comes, and all memory with it."""
+    front = stage.own_front("--queue-timeout", "200ms", "--queue-limit", "10")
+    with RawPeer(front.recv_spec, "XPUB") as publishes, RawPeer(front.send_spec, "PULL"):
+        publishes.command(b"\x04PONG")
+        front.wait_for_handlers(1)
+        before = memory_of(front.process.pid)
+        for _ in range(250):
+            with Client(front.port) as client:
+                client.send_request("POST", "/", body=b"x" * 1_000_000)
+        assert memory_of(front.process.pid) - before < 100_000
+        with Client(front.port) as client:
+            assert client.get("/").status == 503
+
+
+def memory_of(pid: int) -> int:
+    """Kilobytes."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1])
+
+
+def test_refused_clients_count_while_they_are_read_from(stage: Stage) -> None:
+    front = stage.own_front("--max-connections", "20")
+    clients = [Client(front.port) for _ in range(100)]
+    for client in clients:
+        client.send(b"\x16\x03\x01\x02\x00")
+    front.process.wait_for_err("speaks TLS")
+    most = len(os.listdir(f"/proc/{front.process.pid}/fd"))
+    assert most < 60
+    for client in clients:
+        assert client.rest().startswith(b"HTTP/1.1 400 ")
+        client.close()
+
+
+def test_without_descriptors_it_waits_and_does_not_fill_the_log(stage: Stage) -> None:
+    front = stage.own_front()
+    resource.prlimit(front.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+    clients = [Client(front.port) for _ in range(60)]
+    front.process.wait_for_err("cannot accept a connection: ")
+    time.sleep(0.5)
+    assert front.process.err().count("cannot accept") <= 3
+    for client in clients:
+        client.close()
+    with OwnHandler(front, echo):
+        assert get(front.port, "/").status == 200
+
+
+def test_a_full_disk_is_not_the_clients_fault(stage: Stage) -> None:
+    uploads = stage.directory / "uploads"
+    uploads.mkdir()
+    front = stage.own_front("--upload", "files", "--upload-dir", str(uploads))
+    resource.prlimit(front.process.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+    with OwnHandler(front), Client(front.port) as client:
+        client.send(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3000000\r\n\r\n")
+        client.send(b"x" * 3_000_000)
+        assert client.response().status == 500
+        assert "upload file: " in front.process.err()
+        assert not list(uploads.iterdir())
+
+
+def test_a_front_end_that_ends_leaves_its_successors_socket(stage: Stage) -> None:
+    path = stage.directory / "http"
+    first = stage.own_front("--bind", f"unix:{path}", name="first")
+    with OwnHandler(first) as handler, Client(first.port) as client:
+        client.send_request("GET", "/")
+        message = handler.next()
+        first.process.send_signal(signal.SIGTERM)
+        first.process.wait_for_err("stopping")
+        stage.own_front("--bind", f"unix:{path}", name="second")
+        handler.ok(message, b"")
+        assert client.response().status == 200
+        assert first.process.wait_exit() == 0
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
 
 
 def test_nobody_can_have_the_front_end_for_himself(stage: Stage) -> None:

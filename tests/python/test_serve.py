@@ -309,3 +309,10 @@ def test_headers_reach_the_application_byte_for_byte(stage: Stage) -> None:
     for value in ("caf\xe9", "caf\xc3\xa9", '"\\\x01\xff', "a\tb"):
         with Client(port_of(lurcher)) as client:
             assert client.get("/", [("X-Some", value)]).json()["HTTP_X_SOME"] == value
+
+
+@pytest.mark.parametrize(("trusted", "scheme"), [("127.0.0.0/8", "https"), ("10.0.0.0/8", "http")])
+def test_a_trusted_proxy_says_the_scheme(stage: Stage, trusted: str, scheme: str) -> None:
+    lurcher = serve(stage, "--trust-forwarded-from", trusted, app="told:application")
+    told = get(port_of(lurcher), "/", [("X-Forwarded-Proto", "https")]).json()
+    assert told["wsgi.url_scheme"] == scheme

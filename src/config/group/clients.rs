@@ -265,12 +265,14 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         name: "upload",
         metavar: "WAY",
         kind: Kind::Choice(&["refuse", "files", "stream"]),
-        fallback: Fallback::Value("refuse"),
+        fallback: Fallback::Value("stream"),
         group: Group::Clients,
-        help: "How larger bodies reach handlers: refuse (413), files (in --upload-dir, named to the handler, which \
-               removes them) or stream (in parts, as the handler gives credits)",
-        reason: "Files need a directory that both sides reach, streams a handler that asks for them: neither can be \
-               taken for granted.",
+        help: "How larger bodies reach handlers: stream (in parts, as the handler gives credits), files (in \
+               --upload-dir, named to the handler, which removes them) or refuse (413). For handlers that know no \
+               streams choose another way: they would take the first part for the whole. serve uses files unless \
+               told otherwise",
+        reason: "Instances of lurcher read streams, and nobody expects that an upload fails by default; files need a \
+                 directory that both sides reach.",
     },
     Setting {
         key: Key::FrontUploadDir,
@@ -333,8 +335,8 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         kind: Kind::List,
         fallback: Fallback::Unset("nobody is trusted"),
         group: Group::Clients,
-        help: "Keep what clients in NETWORK (as 10.0.0.0/8 or ::1) say in these fields, and append to it; can be \
-               given several times",
+        help: "Keep what clients in NETWORK (as 10.0.0.0/8 or ::1) say in these fields, and append to it; their \
+               X-Forwarded-Proto makes the scheme https; can be given several times",
         reason: "A proxy in front knows the client; anybody else could lie.",
     },
 ];

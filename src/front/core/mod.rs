@@ -7,6 +7,7 @@
 
 mod outbox;
 mod peers;
+mod queue;
 mod view;
 
 #[cfg(test)]
@@ -164,6 +165,8 @@ pub(crate) struct Core {
     peers: HashMap<PeerId, Peer, Quick>,
     exchanges: HashMap<u32, Exchange, Quick>,
     waiting: usize,
+    /// Bytes of the messages of those that wait.
+    waiting_bytes: usize,
     last: u64,
     wake: Vec<PeerId>,
     counters: Counters,
@@ -179,6 +182,7 @@ impl Core {
             peers: HashMap::default(),
             exchanges: HashMap::default(),
             waiting: 0,
+            waiting_bytes: 0,
             last: 0,
             wake: Vec::new(),
             counters: Counters::default(),
@@ -242,15 +246,15 @@ impl Core {
             exchange.place = self.give(peer, conn, open, frame);
             Placed::AtPeer
         } else {
-            let Some(to) = self.routes.get_mut(route.0) else { return Placed::Full };
-            if self.waiting >= self.limits.queue_limit {
+            if !self.may_wait(frame.len()) {
                 self.counters.refused += 1;
                 return Placed::Full;
             }
-            self.waiting += 1;
-            self.counters.queued += 1;
+            let Some(to) = self.routes.get_mut(route.0) else { return Placed::Full };
             to.queue.push_back(Waiting { conn, serial, until: now + self.limits.queue_timeout });
             exchange.kept.get_or_insert_with(|| frame.to_vec());
+            self.comes(frame.len());
+            self.counters.queued += 1;
             Placed::Queued
         };
         let before = self.exchanges.insert(conn.0, exchange);
@@ -264,6 +268,9 @@ impl Core {
         let closes = last && std::mem::take(&mut exchange.open);
         if let Some(kept) = &mut exchange.kept {
             kept.extend_from_slice(frame);
+            if exchange.place == Place::Queue {
+                self.waiting_bytes += frame.len();
+            }
         }
         if let Place::Peer(id, _) = exchange.place
             && let Some(peer) = self.peers.get_mut(&id)
@@ -305,7 +312,7 @@ impl Core {
         match exchange.place {
             Place::Queue => {
                 // Its place in the queue is passed over later: the number there is of no exchange any more.
-                self.waiting -= 1;
+                self.goes(exchange.kept.map_or(0, |kept| kept.len()));
                 None
             }
             Place::Peer(id, _) => {
@@ -324,34 +331,14 @@ impl Core {
         }
     }
 
-    /// Takes out of the queue what has waited too long; their exchanges are over.
-    pub(crate) fn expired(&mut self, now: Instant) -> Vec<ConnId> {
-        let mut expired = Vec::new();
-        for route in &mut self.routes {
-            while let Some(first) = route.queue.front().copied() {
-                let valid =
-                    self.exchanges.get(&first.conn.0).is_some_and(|e| e.serial == first.serial);
-                if valid && first.until > now {
-                    break;
-                }
-                route.queue.pop_front();
-                if valid {
-                    self.exchanges.remove(&first.conn.0);
-                    self.waiting -= 1;
-                    self.counters.timed_out += 1;
-                    expired.push(first.conn);
-                }
-            }
-        }
-        expired
-    }
-
     /// The peer for the next request of a route.
     fn choose(&self, route: RouteId) -> Option<PeerId> {
         let peers = &self.routes.get(route.0)?.peers;
         let free = peers.iter().filter_map(|id| Some((*id, self.peers.get(id)?)));
         free.filter(|(_, peer)| {
-            peer.stay == Stay::Here && peer.outstanding < self.limits.peer_window
+            peer.stay == Stay::Here
+                && peer.outstanding < self.limits.peer_window
+                && !peer.out.is_long()
         })
         .min_by_key(|(_, peer)| (peer.outstanding, peer.turn))
         .map(|(id, _)| id)
@@ -366,29 +353,5 @@ impl Core {
         peer.out.push(messages, conn);
         self.wake.push(to);
         Place::Peer(to, peer.out.end())
-    }
-
-    /// Gives what waits to peers with room.
-    fn serve(&mut self, route: RouteId) {
-        while self.routes.get(route.0).is_some_and(|route| !route.queue.is_empty())
-            && let Some(peer) = self.choose(route)
-        {
-            let Some(first) = self.routes.get_mut(route.0).and_then(|r| r.queue.pop_front()) else {
-                return;
-            };
-            let exchange = self.exchanges.get_mut(&first.conn.0);
-            let Some(exchange) = exchange.filter(|exchange| exchange.serial == first.serial) else {
-                continue;
-            };
-            let open = exchange.open;
-            let messages = exchange.kept.take().unwrap_or_default();
-            let keep = exchange.repeatable;
-            self.waiting -= 1;
-            let place = self.give(peer, first.conn, open, &messages);
-            if let Some(exchange) = self.exchanges.get_mut(&first.conn.0) {
-                exchange.place = place;
-                exchange.kept = keep.then_some(messages);
-            }
-        }
     }
 }

@@ -10,6 +10,9 @@ const COMPACT_AT: usize = 256 * 1024;
 /// Memory that is kept for the next messages once all is written.
 const SPARE: usize = 256 * 1024;
 
+/// So many bytes on their way, and the peer is slower than we are: one that has stopped reading would take all memory.
+const LONG: usize = 1024 * 1024;
+
 /// Messages to one peer. Positions count all bytes there ever were.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -48,6 +51,11 @@ impl Outbox {
     /// What has to be written.
     pub(super) fn unwritten(&self) -> &[u8] {
         self.bytes.get(self.index(self.written)..).unwrap_or_default()
+    }
+
+    /// Whether so much is on its way that the peer should get nothing new.
+    pub(super) fn is_long(&self) -> bool {
+        self.unwritten().len() >= LONG
     }
 
     /// So many bytes of it were written.

@@ -11,7 +11,6 @@ use super::PeerId;
 use super::Place;
 use super::RouteId;
 use super::Stay;
-use super::Waiting;
 use crate::proto::ConnId;
 
 impl Core {
@@ -65,8 +64,12 @@ impl Core {
 
     /// So many bytes of it were written.
     pub(crate) fn wrote(&mut self, peer: PeerId, bytes: usize) {
-        if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.out.wrote(bytes);
+        let Some(peer) = self.peers.get_mut(&peer) else { return };
+        let was_long = peer.out.is_long();
+        peer.out.wrote(bytes);
+        if was_long && !peer.out.is_long() {
+            let route = peer.route;
+            self.serve(route);
         }
     }
 
@@ -192,17 +195,6 @@ impl Core {
         self.serve(route);
         lost.reverse();
         lost
-    }
-
-    /// Puts an exchange in front of the queue: it has waited already.
-    fn requeue(&mut self, now: Instant, conn: ConnId) {
-        let Some(exchange) = self.exchanges.get_mut(&conn.0) else { return };
-        exchange.place = Place::Queue;
-        let (serial, until) = (exchange.serial, now + self.limits.queue_timeout);
-        if let Some(route) = self.routes.get_mut(exchange.route.0) {
-            route.queue.push_front(Waiting { conn, serial, until });
-            self.waiting += 1;
-        }
     }
 
     /// Takes a peer out of its route.

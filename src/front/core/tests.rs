@@ -300,6 +300,60 @@ fn a_long_backlog_is_written_in_pieces() {
 }
 
 #[test]
+fn a_peer_that_does_not_read_gets_no_more() {
+    let mut table = Table::new(LIMITS);
+    let (a, b) = (table.join(), table.join());
+    let frame = vec![b'x'; 2 * 1024 * 1024];
+    let submit = |table: &mut Table, conn, frame: &[u8]| {
+        let conn = ConnId(conn);
+        let request = Request { route: ROUTE, conn, frame, repeatable: false, open: false };
+        table.core.submit(table.now, &request)
+    };
+    for conn in 1..=2 {
+        assert_eq!(submit(&mut table, conn, &frame), Placed::AtPeer);
+    }
+    assert_eq!(submit(&mut table, 3, b"<3>"), Placed::Queued, "there is room, but no reading");
+    table.core.wrote(b, 1024 * 1024 + 1);
+    assert!(table.text(b).ends_with("<3>"));
+    assert_eq!(submit(&mut table, 4, b"<4>"), Placed::Queued, "that was the window's rest");
+    table.core.wrote(a, frame.len());
+    assert_eq!(table.text(a), "<4>");
+}
+
+#[test]
+fn large_requests_fill_the_queue_sooner() {
+    let mut table = Table::new(Limits { queue_limit: 100, ..LIMITS });
+    let frame = vec![b'x'; 40 * 1024 * 1024];
+    let mut submit = |conn, length: usize| {
+        let (conn, frame) = (ConnId(conn), &frame[..length]);
+        let request = Request { route: ROUTE, conn, frame, repeatable: false, open: false };
+        table.core.submit(table.now, &request)
+    };
+    assert_eq!(submit(1, frame.len()), Placed::Queued);
+    assert_eq!(submit(2, frame.len()), Placed::Full);
+    assert_eq!(submit(3, 1024), Placed::Queued);
+    table.over(1);
+    let request =
+        Request { route: ROUTE, conn: ConnId(2), frame: &frame, repeatable: false, open: false };
+    assert_eq!(table.core.submit(table.now, &request), Placed::Queued);
+    let later = table.now + Duration::from_secs(11);
+    assert_eq!(table.core.expired(later).len(), 2);
+    assert_eq!((table.core.waiting, table.core.waiting_bytes), (0, 0));
+}
+
+#[test]
+fn one_that_was_taken_back_does_not_hold_up_the_end_of_others() {
+    let mut table = Table::new(Limits { peer_window: 1, ..LIMITS });
+    let a = table.join();
+    table.submit(1);
+    table.submit(2);
+    table.now += Duration::from_secs(9);
+    table.core.leaving(table.now, a);
+    assert_eq!(table.core.expired(table.now + Duration::from_secs(1)), [ConnId(2)]);
+    assert_eq!(table.core.waiting(), 1);
+}
+
+#[test]
 fn a_look_at_routes_and_queue() {
     let mut table = Table::new(LIMITS);
     let a = table.join();

@@ -1,6 +1,7 @@
 //! The head of a request, taken apart where it lies.
 
 use super::Refusal;
+use super::target::is_host;
 use crate::http::framing::Version;
 use crate::http::head::is_token;
 
@@ -52,12 +53,13 @@ fn blank_lines(input: &[u8]) -> usize {
 }
 
 /// Whether what has come of a head can no longer become a good one, so that there is no use in waiting for the rest.
-pub(crate) fn hopeless(input: &[u8]) -> bool {
-    let input = input.get(blank_lines(input)..).unwrap_or_default();
-    let bare = |at: usize| at == 0 || input.get(at - 1) != Some(&b'\r');
-    if memchr::memchr_iter(b'\n', input).any(bare) {
+/// `seen` bytes have been looked at before.
+pub(crate) fn hopeless(input: &[u8], seen: usize) -> bool {
+    let bare = |at: usize| (seen + at).checked_sub(1).and_then(|at| input.get(at)) != Some(&b'\r');
+    if memchr::memchr_iter(b'\n', input.get(seen..).unwrap_or_default()).any(bare) {
         return true;
     }
+    let input = input.get(blank_lines(input)..).unwrap_or_default();
     let first = input.iter().take(METHOD_MAX + 1).position(|byte| !is_method_byte(*byte));
     match first {
         None => input.len() > METHOD_MAX,
@@ -98,12 +100,15 @@ pub(crate) fn parse(input: &[u8]) -> Result<Head<'_>, Refusal> {
         }
         fields.push(field(line)?);
     }
-    let hosts = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+    let mut hosts = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"host"));
     // RFC 9112 section 3.2: exactly one, and HTTP/1.0 may have none.
-    match hosts.count() {
-        1 => {}
-        0 if version == Version::Http10 => {}
-        _ => return Err(Refusal::Bad),
+    let good = match (hosts.next(), hosts.next()) {
+        (Some((_, host)), None) => is_host(host),
+        (None, _) => version == Version::Http10,
+        _ => false,
+    };
+    if !good {
+        return Err(Refusal::Bad);
     }
     Ok(Head { method, target, version, fields })
 }
@@ -173,7 +178,7 @@ mod tests {
         for seen in 0..text.len() {
             assert_eq!(length(&text[..seen], 0), None);
             assert_eq!(length(text, seen), Some(text.len()));
-            assert!(!hopeless(&text[..seen]));
+            assert!(!hopeless(&text[..seen], 0));
         }
         assert_eq!(parse(text).unwrap().method, b"GET");
     }
@@ -191,10 +196,10 @@ mod tests {
             "GET / HTTP/1.1\nHost",
             "GET / HTTP/1.1\r\nHost: x\n",
         ] {
-            assert!(hopeless(text.as_bytes()), "{text:?}");
+            assert!(hopeless(text.as_bytes(), 0), "{text:?}");
         }
         for text in ["", "G", "GET", "GET ", "GET /\x01", "M-SEARCH *"] {
-            assert!(!hopeless(text.as_bytes()), "{text:?}");
+            assert!(!hopeless(text.as_bytes(), 0), "{text:?}");
         }
     }
 
@@ -268,7 +273,7 @@ mod tests {
         #[test]
         fn any_bytes_are_borne(bytes in proptest::collection::vec(any::<u8>(), 0..200), valid: bool) {
             let input = if valid { [b"GET / HTTP/1.0\r\n", &bytes[..], b"\r\n\r\n"].concat() } else { bytes };
-            let _ = hopeless(&input);
+            let _ = hopeless(&input, 0);
             if let Some(length) = length(&input, 0) {
                 let _ = parse(&input[..length]);
             }

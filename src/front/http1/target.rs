@@ -24,7 +24,7 @@ pub(crate) fn parse(target: &[u8]) -> Result<Target<'_>, Refusal> {
         Some(rest) => {
             let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
             let (authority, origin) = rest.split_at(end.unwrap_or(rest.len()));
-            if authority.is_empty() || !authority.iter().all(|byte| is_authority_byte(*byte)) {
+            if authority.is_empty() || !is_host(authority) {
                 return Err(Refusal::Bad);
             }
             (Some(authority), origin)
@@ -113,9 +113,31 @@ const fn is_path_byte(byte: u8) -> bool {
         )
 }
 
-const fn is_authority_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':' | b'[' | b']' | b'%')
+/// Whether it is a host, with a port or without, as in a target or in `Host` (RFC 3986 section 3.2); it may be empty.
+/// Names and passwords of users are none.
+pub(crate) fn is_host(text: &[u8]) -> bool {
+    let (good, port) = if let Some(rest) = text.strip_prefix(b"[") {
+        let (address, port) = cut(rest, b']');
+        let stands = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'.' | b'%' | b'-' | b'_' | b'~')
+        };
+        let port = match port {
+            Some([b':', port @ ..]) => port,
+            Some(b"") => b"",
+            _ => return false,
+        };
+        (!address.is_empty() && address.iter().all(stands), port)
+    } else {
+        let (name, port) = cut(text, b':');
+        (escaped(name, is_name_byte), port.unwrap_or_default())
+    };
+    good && port.iter().all(u8::is_ascii_digit)
+}
+
+/// A byte of a registered name.
+fn is_name_byte(byte: u8) -> bool {
+    is_path_byte(byte)
+        && !matches!(byte, b'/' | b':' | b'@' | b'[' | b']' | b'{' | b'}' | b'|' | b'^')
 }
 
 #[cfg(test)]
@@ -187,6 +209,43 @@ mod tests {
             "**",
         ] {
             assert_eq!(parts(text), "refused", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for text in [
+            "",
+            "a",
+            "a.b:80",
+            "a:",
+            "a_b",
+            "127.0.0.1",
+            "[::1]",
+            "[fe80::1%25eth0]:80",
+            "a%41",
+            "x-y.z~",
+        ] {
+            assert!(is_host(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "a b",
+            "u@h",
+            "h/x",
+            "h?x",
+            "h#",
+            "a:b",
+            "a:80:80",
+            "[::1",
+            "[]",
+            "[::1]x",
+            "::1",
+            "caf\u{e9}",
+            "a\t",
+            "<a>",
+            "a%4",
+        ] {
+            assert!(!is_host(text.as_bytes()), "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! gives responses.
 
 use std::cell::RefCell;
+use std::future::Future;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -83,12 +84,12 @@ pub(crate) struct Conn {
     pub(super) turns: Turns,
 }
 
-/// Serves a client to the end of its connection.
-pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
+/// Serves a client to the end of its connection, which counts from now on.
+pub(crate) fn serve(shared: Rc<Shared>, stream: Stream) -> impl Future<Output = ()> {
     let client = shared.welcome();
     let from = stream.from();
     let config = shared.config();
-    let mut conn = Conn {
+    let conn = Conn {
         client,
         from,
         // Who comes through a Unix socket is on this host.
@@ -112,6 +113,10 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
         config,
         shared,
     };
+    serve_requests(conn)
+}
+
+async fn serve_requests(mut conn: Conn) {
     loop {
         match conn.one().await {
             Next::Again => conn.turns.did(Turns::REQUEST).await,
@@ -119,7 +124,9 @@ pub(crate) async fn serve(shared: Rc<Shared>, stream: Stream) {
             Next::Linger => {
                 if conn.flush().await {
                     conn.goodbye();
+                    conn.shared.lingers(1);
                     conn.linger().await;
+                    conn.shared.lingers(-1);
                 }
                 break;
             }
@@ -183,6 +190,11 @@ impl Conn {
         self.out.shrink_to(READ_AT_ONCE);
         self.sent = 0;
         Ok(true)
+    }
+
+    /// Where the next byte of `out` will stand among all that is ever written.
+    pub(super) fn end(&self) -> u64 {
+        self.written + self.backlog() as u64
     }
 
     /// Bytes that wait to be written.

@@ -16,6 +16,9 @@ use crate::front::http1::target::Target;
 use crate::front::relay::Asked;
 use crate::http::framing::Version;
 
+/// How a client of TLS begins: a handshake record of version 3.
+const TLS: &[u8] = &[0x16, 3];
+
 impl Conn {
     /// Waits for a head and gives its length.
     pub(super) async fn head(&mut self) -> Result<usize, Next> {
@@ -36,7 +39,11 @@ impl Conn {
                     Err(self.too_large())
                 };
             }
-            if head::hopeless(&self.input) {
+            if head::hopeless(&self.input, seen) {
+                if self.input.starts_with(TLS) {
+                    self.shared
+                        .complain(|| "a client speaks TLS to an address for plain HTTP".to_owned());
+                }
                 return Err(self.refuse(400, Asking::default()));
             }
             if self.input.len() > clients.head_limit {
@@ -72,17 +79,23 @@ impl Conn {
 
     /// Looks what has come while no request is under way.
     fn between(&mut self, began: bool) -> Result<(), Next> {
-        let (ends, unasked, late) =
-            self.client.look(|inbox| (inbox.close || inbox.cancel, inbox.unasked, inbox.late));
-        if ends || unasked {
-            self.known_closed |= ends;
-            return Err(Next::Close);
-        }
-        match (late, began) {
+        self.quiet()?;
+        match (self.client.look(|inbox| inbox.late), began) {
             (true, true) => Err(self.refuse(408, Asking::default())),
             (true, false) => Err(Next::Close),
             (false, _) => Ok(()),
         }
+    }
+
+    /// Makes sure that no handler has sent anything, or closed the connection, while no request is under way.
+    pub(super) fn quiet(&mut self) -> Result<(), Next> {
+        let (ends, unasked) =
+            self.client.look(|inbox| (inbox.close || inbox.cancel, inbox.unasked));
+        if !ends && !unasked {
+            return Ok(());
+        }
+        self.known_closed |= ends;
+        Err(Next::Close)
     }
 
     /// The head has more bytes than are taken.

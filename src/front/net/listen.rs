@@ -2,9 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::path::PathBuf;
 
 use tokio::net::TcpListener;
 use tokio::net::TcpSocket;
@@ -13,6 +11,7 @@ use tokio::net::UnixSocket;
 
 use super::stream::Listener;
 use crate::config::Bind;
+use crate::system::SocketFile;
 
 /// Connections that may wait to be accepted; the kernel has its own limit.
 const BACKLOG: u32 = 4096;
@@ -78,22 +77,10 @@ fn tcp(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 fn unix(path: &Path) -> io::Result<UnixSocket> {
+    SocketFile::clear_the_way(path)?;
     let socket = UnixSocket::new_stream()?;
-    match socket.bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) => {
-            std::fs::remove_file(path)?;
-            socket.bind(path)?;
-        }
-        bound => bound?,
-    }
+    socket.bind(path)?;
     Ok(socket)
-}
-
-/// Whether the file is a socket that no process listens on.
-fn is_left_over(path: &Path) -> bool {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && std::os::unix::net::UnixStream::connect(path).is_err_and(|error| refused(&error))
 }
 
 /// The sockets that were handed over (`LISTEN_FDS`).
@@ -118,25 +105,16 @@ fn systemd() -> io::Result<Vec<Listener>> {
 
 /// The files of Unix sockets that go with the process.
 #[derive(Debug, Default)]
-pub(super) struct SocketFiles(Vec<PathBuf>);
+pub(super) struct SocketFiles(Vec<SocketFile>);
 
 impl SocketFiles {
     pub(super) fn add(&mut self, at: &Bind) {
         if let Bind::Unix(path) = at {
-            self.0.push(path.clone());
+            self.0.push(SocketFile::made(path));
         }
     }
 
-    pub(super) fn paths(&self) -> &[PathBuf] {
-        &self.0
-    }
-}
-
-impl Drop for SocketFiles {
-    fn drop(&mut self) {
-        for path in &self.0 {
-            // Somebody may have tidied up before us.
-            let _ = std::fs::remove_file(path);
-        }
+    pub(super) fn paths(&self) -> Vec<&Path> {
+        self.0.iter().map(SocketFile::path).collect()
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn serve(shared: Rc<Shared>, listener: Listener, instance: Opti
         while here.get() >= MOST {
             tokio::time::sleep(PAUSE).await;
         }
-        let stream = accept(&listener, false).await;
+        let stream = accept(&shared, &listener, false).await;
         here.set(here.get() + 1);
         let (shared, here, instance) = (Rc::clone(&shared), Rc::clone(&here), instance.clone());
         spawn_local(async move {

@@ -164,14 +164,17 @@ impl Puller<'_> {
     /// Writes what there is for it. Ready when it may be left.
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         let Puller { peer, stream, .. } = *self;
-        let mut core = self.shared.core.borrow_mut();
         loop {
-            let bytes = core.unwritten(peer);
-            if bytes.is_empty() {
-                return if core.may_close(peer) { Poll::Ready(Ok(())) } else { Poll::Pending };
-            }
-            match stream.try_write(bytes) {
-                Ok(written) => core.wrote(peer, written),
+            let written = {
+                let core = self.shared.core.borrow();
+                let bytes = core.unwritten(peer);
+                if bytes.is_empty() {
+                    return if core.may_close(peer) { Poll::Ready(Ok(())) } else { Poll::Pending };
+                }
+                stream.try_write(bytes)
+            };
+            match written {
+                Ok(written) => self.shared.with_core(|core| core.wrote(peer, written)),
                 Err(error) if is_would_block(&error) => match stream.poll_write_ready(cx) {
                     Poll::Ready(ready) => ready?,
                     Poll::Pending => return Poll::Pending,

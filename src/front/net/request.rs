@@ -48,7 +48,6 @@ pub(super) struct Known<'a> {
     pub(super) route: RouteId,
     pub(super) asked: Asked,
     pub(super) expects: bool,
-    pub(super) began: Instant,
 }
 
 /// What is known of a request when it is over.
@@ -67,6 +66,10 @@ impl Conn {
             Ok(length) => length,
             Err(next) => return next,
         };
+        // A handler may have gone on after the last response: what comes now must not be the answer to this request.
+        if let Err(next) = self.quiet() {
+            return next;
+        }
         self.requests += 1;
         // It may have waited long for this head.
         self.config = self.shared.config();
@@ -89,11 +92,10 @@ impl Conn {
         let Some(route) = self.shared.route(target.path) else {
             return self.unrouted(asking, &target, asked, rest.body);
         };
+        let known = Known { head: &head, target: &target, route, asked, expects: rest.expects };
         self.begin(Some(&head));
         self.relay.restart(asked, true);
         self.relay.add_line(self.id_line());
-        let known =
-            Known { head: &head, target: &target, route, asked, expects: rest.expects, began };
         let answer = self.exchange(&known, rest.body).await;
         self.over(Asking { route: Some(route), ..asking }, answer)
     }
@@ -177,7 +179,8 @@ impl Conn {
     /// Reads a body in chunks to its end, or until it is no longer one to send inline: then the reader comes with it.
     async fn chunks(&mut self, known: &Known<'_>) -> Result<(Vec<u8>, Option<Dechunk>), NoBody> {
         self.allow_body(known);
-        let inline = self.config.clients.inline_limit;
+        let clients = &self.config.clients;
+        let (inline, most) = (clients.inline_limit, clients.body_limit);
         let (mut chunks, mut body) = (Dechunk::default(), Vec::new());
         loop {
             let mut rest = &self.input[..];
@@ -191,6 +194,9 @@ impl Conn {
             };
             let taken = self.input.len() - rest.len();
             self.input.drain(..taken);
+            if most.is_some_and(|most| body.len() as u64 > most) {
+                return Err(NoBody::Refused(Refusal::TooLarge));
+            }
             if ended {
                 return Ok((body, None));
             }
@@ -278,7 +284,7 @@ impl Conn {
         let repeatable = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
         self.with_message(known, body, replaced, left_out, &own, |frame| {
             let request = core::Request { route, conn, frame, repeatable, open };
-            shared.with_core(|core| core.submit(known.began, &request))
+            shared.with_core(|core| core.submit(Instant::now(), &request))
         })
     }
 
@@ -294,8 +300,9 @@ impl Conn {
     ) -> T {
         let shared = &self.shared;
         let Known { head, target, route, .. } = known;
-        let forwarded =
-            Forwarded::new(&self.config.clients.forwarded, head, self.from, &self.remote);
+        let host = target.authority.or_else(|| head.first("host")).unwrap_or_default();
+        let setting = &self.config.clients.forwarded;
+        let forwarded = Forwarded::new(setting, head, host, self.from, &self.remote);
         let mut fields: Vec<Own<'_>> = Vec::with_capacity(4);
         fields.extend(shared.record.ids.header_name().map(|name| (name, self.id.as_slice())));
         fields.extend(target.authority.map(|authority| ("host", authority)));
@@ -308,6 +315,7 @@ impl Conn {
             target,
             pattern: shared.path(*route),
             remote_addr: &self.remote,
+            scheme: forwarded.scheme(),
             replaced: &fields,
             left_out: &out_of_it,
             keys,

@@ -43,6 +43,21 @@ enum End {
     Gone,
 }
 
+/// Whose turn it is, as far as time is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    /// Nothing has changed.
+    TheSame,
+    /// A handler that pauses in its response may.
+    Nothing,
+    /// The handler, to begin its response.
+    Handler,
+    /// The client, to send its body.
+    Body,
+    /// The client, to take what is there.
+    Taking,
+}
+
 /// What has come, in short.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a message without content")]
@@ -70,6 +85,9 @@ impl Conn {
         self.peer = self.shared.with_core(|core| core.over(conn)).or(self.peer);
         let unread = upload.as_ref().is_some_and(|upload| !upload.is_done());
         if let Some(upload) = upload {
+            if upload.was_not_asked_for() && matches!(end, End::Complete(_)) {
+                self.shared.doubts_streams(self.relay.status());
+            }
             upload.end(matches!(end, End::Complete(_)));
         }
         if matches!(end, End::Complete(_) | End::Cut(_)) {
@@ -97,14 +115,16 @@ impl Conn {
 
     async fn run(&mut self, known: &Known<'_>, mut upload: Option<&mut Upload>) -> End {
         let shared = Rc::clone(&self.shared);
-        let config = Rc::clone(&self.config);
-        let clients = &config.clients;
         let mut done: Option<bool> = None;
         let mut answered = false;
-        // Leave to send a body is no part of the response.
-        let start = self.written + self.backlog() as u64;
-        self.client.until(Some(Instant::now() + clients.response_timeout));
+        // Where the response begins. What is before it, as 100 Continue, reaches the client whatever becomes of it.
+        let mut start = self.end();
+        let wants = upload.as_deref().is_some_and(Upload::wants);
+        self.keep_time(if wants { WaitsFor::Body } else { WaitsFor::Handler });
         loop {
+            if self.relay.status().is_none() {
+                start = self.end();
+            }
             let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
             let news = self.take_news(uploading || shared.stopping());
             answered |= news.came;
@@ -147,35 +167,34 @@ impl Conn {
                 upload.grant(news.credits);
                 match self.feed(known, upload) {
                     Ok(()) => {}
-                    Err(Some(refusal)) => {
-                        return self.failed(refusal.status(), Outcome::Refused, start);
-                    }
+                    Err(Some(status)) => return self.failed(status, Outcome::Refused, start),
                     Err(None) => return End::Gone,
                 }
             }
-            let uploading = upload.as_deref().is_some_and(|upload| !upload.is_done());
+            let begun = self.relay.status().is_some();
+            let sends = upload.as_deref().is_some_and(Upload::wants);
             if news.late {
-                if answered && all {
+                if begun && all && !sends {
                     // Nothing is late: the handler pauses in its response.
                     self.client.until(None);
                 } else {
-                    let slow_body = uploading && upload.as_deref().is_some_and(Upload::wants);
-                    return self.late(slow_body, answered, start);
+                    return self.late(sends, begun, start);
                 }
             }
-            let now = Instant::now();
             if self.written > start {
-                self.first_byte.get_or_insert(now);
+                self.first_byte.get_or_insert_with(Instant::now);
             }
             let moved = self.backlog() < before || news.came;
-            match (all, answered) {
-                (false, _) if moved => self.client.until(Some(now + clients.send_timeout)),
-                (true, true) => self.client.until(None),
-                (true, false) if news.alive => {
-                    self.client.until(Some(now + clients.response_timeout));
-                }
-                _ => {}
-            }
+            let ended = uploading && upload.as_deref().is_some_and(Upload::is_done);
+            let uploading = uploading && !ended;
+            let waits_for = match (all, begun) {
+                (false, _) if moved => WaitsFor::Taking,
+                (true, _) if sends && news.credits > 0 => WaitsFor::Body,
+                (true, false) if ended || (news.alive && !sends) => WaitsFor::Handler,
+                (true, true) if !sends => WaitsFor::Nothing,
+                _ => WaitsFor::TheSame,
+            };
+            self.keep_time(waits_for);
             let wants = match upload.as_deref() {
                 Some(upload) if uploading => upload.wants(),
                 _ => self.input.len() < PIPELINE_MAX,
@@ -186,15 +205,26 @@ impl Conn {
                     return End::Gone;
                 }
                 if self.input.len() > had && uploading {
-                    if !answered {
-                        self.client.until(Some(now + clients.body_timeout));
-                    }
+                    self.keep_time(WaitsFor::Body);
                     self.turns.did(self.input.len() - had).await;
                     continue;
                 }
             }
             self.wait(wants && !self.eof && self.input.len() < PIPELINE_MAX, !all).await;
         }
+    }
+
+    /// Begins the time of whom we wait for.
+    fn keep_time(&self, waits_for: WaitsFor) {
+        let clients = &self.config.clients;
+        let time = match waits_for {
+            WaitsFor::TheSame => return,
+            WaitsFor::Nothing => return self.client.until(None),
+            WaitsFor::Handler => clients.response_timeout,
+            WaitsFor::Body => clients.body_timeout,
+            WaitsFor::Taking => clients.send_timeout,
+        };
+        self.client.until(Some(Instant::now() + time));
     }
 
     /// Takes what has come, and puts it into `out` as the client gets it.
@@ -231,11 +261,8 @@ impl Conn {
 
     /// What the client gets in place of a response that there will not be; its first byte would have been at `start`.
     fn failed(&mut self, status: u16, outcome: Outcome, start: u64) -> End {
-        if self.written > start {
-            return End::Cut(outcome);
-        }
-        let before = usize::try_from(start - self.written).unwrap_or(0);
-        self.out.truncate(self.sent + before);
+        let Some(before) = start.checked_sub(self.written) else { return End::Cut(outcome) };
+        self.out.truncate(self.sent + usize::try_from(before).unwrap_or(usize::MAX));
         End::Error(status, outcome)
     }
 

@@ -107,7 +107,7 @@ async fn serve(config: Front, parent: FrontParent, host: Rc<dyn Host>) -> Result
     let clients = config.clients.bind.iter().map(&mut bind).collect::<Result<Vec<_>, _>>()?;
     let collectors = config.metrics.as_ref().map(&mut bind).transpose()?;
     let access_log = log.as_ref().map(AsFd::as_fd);
-    host.bound(&Bound { sockets: files.paths(), access_log }).map_err(|text| (EXIT_OS, text))?;
+    host.bound(&Bound { sockets: &files.paths(), access_log }).map_err(|text| (EXIT_OS, text))?;
     let record = Record::new(log, config.log.access_log_format, parent.own_lines, ids);
     let shared = Rc::new(Shared::new(config, ident, form, record, first));
     for (bound, route, pulls) in handlers {
@@ -231,14 +231,14 @@ fn tell_counts(shared: &Shared) {
 }
 
 /// The next connection; when there are no descriptors left, the next one that can be had.
-pub(super) async fn accept(listener: &Listener, handler: bool) -> Stream {
+pub(super) async fn accept(shared: &Shared, listener: &Listener, handler: bool) -> Stream {
     loop {
         let accepted =
             if handler { listener.accept_handler().await } else { listener.accept().await };
         match accepted {
             Ok(stream) => return stream,
             Err(error) => {
-                telemetry::warn!("cannot accept a connection: {error}");
+                shared.complain(|| format!("cannot accept a connection: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -247,7 +247,7 @@ pub(super) async fn accept(listener: &Listener, handler: bool) -> Stream {
 
 async fn accept_handlers(shared: Rc<Shared>, listener: Listener, route: RouteId, pulls: bool) {
     loop {
-        let stream = accept(&listener, true).await;
+        let stream = accept(&shared, &listener, true).await;
         let shared = Rc::clone(&shared);
         if pulls {
             spawn_local(serve_puller(shared, route, stream));
@@ -259,7 +259,7 @@ async fn accept_handlers(shared: Rc<Shared>, listener: Listener, route: RouteId,
 
 async fn accept_clients(shared: Rc<Shared>, listener: Listener) {
     loop {
-        let stream = accept(&listener, false).await;
+        let stream = accept(&shared, &listener, false).await;
         spawn_local(conn::serve(Rc::clone(&shared), stream));
         while shared.connections() >= shared.config().clients.max_connections {
             tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -55,7 +55,9 @@ pub(crate) struct Shared {
     writers: RefCell<HashMap<PeerId, Waker, Quick>>,
     last_conn: Cell<u32>,
     last_sub: Cell<u64>,
+    lingering: Cell<usize>,
     stopping: Cell<bool>,
+    doubted: Cell<bool>,
     noise: RefCell<Limited>,
     scratch: RefCell<Vec<u8>>,
     told: RefCell<Told>,
@@ -72,7 +74,6 @@ impl Shared {
     ) -> Shared {
         let routes = config.handlers.routes.clone();
         let core = Core::new(limits(&config), routes.len());
-        let beats = RefCell::new(Beats::new(config.handlers.heartbeat));
         Shared {
             core: RefCell::new(core),
             config: RefCell::new(Rc::new(config)),
@@ -80,13 +81,15 @@ impl Shared {
             ident,
             form,
             fellows: RefCell::default(),
-            beats,
+            beats: RefCell::default(),
             record,
             clients: RefCell::default(),
             writers: RefCell::default(),
             last_conn: Cell::new(first_conn % ID_MAX),
             last_sub: Cell::new(0),
+            lingering: Cell::new(0),
             stopping: Cell::new(false),
+            doubted: Cell::new(false),
             noise: RefCell::new(Limited::new()),
             scratch: RefCell::default(),
             told: RefCell::default(),
@@ -142,7 +145,12 @@ impl Shared {
 
     /// Connections of clients.
     pub(crate) fn connections(&self) -> usize {
-        self.clients.borrow().len()
+        self.clients.borrow().len() + self.lingering.get()
+    }
+
+    /// One more connection is only read from until its client has seen why it ends, or one less.
+    pub(crate) fn lingers(&self, more: isize) {
+        self.lingering.set(self.lingering.get().saturating_add_signed(more));
     }
 
     pub(crate) fn next_sub(&self) -> SubId {
@@ -259,12 +267,16 @@ impl Shared {
 
     /// For how long a handler may rely on our next PING, in tenths of a second.
     pub(crate) fn time_to_live(&self) -> u16 {
-        pulse::time_to_live(self.config.borrow().handlers.heartbeat)
+        pulse::time_to_live(self.heartbeat())
+    }
+
+    fn heartbeat(&self) -> Duration {
+        self.config().handlers.heartbeat
     }
 
     /// Looks what has taken too long. `time` has passed since the last look.
     pub(crate) fn tick(&self, now: Instant, time: Duration) {
-        if self.beats.borrow_mut().passed(time, SLEEP_MAX) {
+        if self.beats.borrow_mut().passed(self.heartbeat(), time, SLEEP_MAX) {
             self.fellows.borrow().beat();
         }
         self.wake_coming();
@@ -345,6 +357,18 @@ impl Shared {
         let peer = self.fellows.borrow().puller_of(sub);
         if let Some(peer) = peer.filter(|peer| self.told.borrow_mut().may_answer(*peer, conn)) {
             self.tell(peer, conn, message::put_disconnect);
+        }
+    }
+
+    /// A handler has answered a streamed body of which it asked for nothing. It need not want it; but it may not know that
+    /// there is more. That is said once.
+    pub(crate) fn doubts_streams(&self, status: Option<u16>) {
+        let taken = status.is_some_and(|status| status < 400);
+        if taken && !self.doubted.replace(true) {
+            crate::telemetry::warn!(
+                "a handler has answered a large body of which it had the first part alone, and asked for no more: if it \
+                 knows no streams, use --upload files or refuse"
+            );
         }
     }
 

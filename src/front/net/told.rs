@@ -47,10 +47,7 @@ impl Told {
     /// Whether a peer is to be told now that a connection is gone to which it has sent something. One that sends a
     /// stream would else get as many messages as it sends.
     pub(super) fn may_answer(&mut self, peer: PeerId, conn: ConnId) -> bool {
-        if self.answered.len() >= MOST {
-            return !self.answered.contains(&(peer, conn.0));
-        }
-        self.answered.insert((peer, conn.0))
+        self.answered.len() < MOST && self.answered.insert((peer, conn.0))
     }
 
     /// Time passes: who still sends after a while is told once more.

@@ -30,6 +30,8 @@ pub(super) struct Upload {
     taken: u64,
     most: Option<u64>,
     done: bool,
+    /// The handler has asked for more than it was sent at first.
+    granted: bool,
     to: To,
 }
 
@@ -78,6 +80,11 @@ impl Upload {
         }
     }
 
+    /// Whether it is a stream of which the handler has got the first part alone.
+    pub(super) fn was_not_asked_for(&self) -> bool {
+        !self.granted && !self.done && matches!(self.to, To::Stream(_))
+    }
+
     /// Whether more of it may be read from the client now.
     pub(super) fn wants(&self) -> bool {
         !self.done && !matches!(self.to, To::Stream(0))
@@ -87,6 +94,7 @@ impl Upload {
     pub(super) fn grant(&mut self, bytes: u64) {
         if let To::Stream(credits) = &mut self.to {
             *credits = credits.saturating_add(bytes);
+            self.granted |= bytes > 0;
         }
     }
 
@@ -180,7 +188,7 @@ impl Conn {
             return self.error(503, Outcome::NoHandler);
         }
         self.allow_body(known);
-        let upload = Upload { left, taken, most, done: false, to };
+        let upload = Upload { left, taken, most, done: false, granted: false, to };
         self.respond(known, Some(upload)).await
     }
 
@@ -198,16 +206,17 @@ impl Conn {
         Ok(spool)
     }
 
-    /// Hands on what can be of a body. An error is what the client is told, or that it is gone.
+    /// Hands on what can be of a body. An error is the status that the client is told, or that it is gone.
     pub(super) fn feed(
         &mut self,
         known: &Known<'_>,
         upload: &mut Upload,
-    ) -> Result<(), Option<Refusal>> {
+    ) -> Result<(), Option<u16>> {
         while upload.wants() {
             let offset = upload.taken;
             let mut part = Vec::new();
-            let last = upload.take(&mut self.input, &mut part).map_err(Some)?;
+            let taken = upload.take(&mut self.input, &mut part);
+            let last = taken.map_err(|refusal| Some(refusal.status()))?;
             if part.is_empty() && !last {
                 break;
             }
@@ -226,7 +235,7 @@ impl Conn {
                 To::File(spool) => {
                     if let Err(error) = spool.file.write_all(&part) {
                         self.shared.complain(|| format!("upload file: {error}"));
-                        return Err(Some(Refusal::TooLarge));
+                        return Err(Some(500));
                     }
                     if last {
                         spool.kept = true;

@@ -6,7 +6,14 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-NAMES = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "SERVER_PROTOCOL", "CONTENT_TYPE")
+NAMES = (
+    "REQUEST_METHOD",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "SERVER_PROTOCOL",
+    "CONTENT_TYPE",
+    "wsgi.url_scheme",
+)
 
 
 def application(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
