@@ -14,47 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.process import APPS, COMMAND
+from support.manager import Manager
+from support.process import APPS, COMMAND, command_line
+from support.rawhttp import Client
 from support.served import Served
 from support.stage import Stage
+from support.waiting import wait_for
 
 UNITS = Path(__file__).resolve().parents[2] / "proxy-configs" / "systemd"
 UNIT = UNITS / "lurcher@.service"
-
-
-class Manager:
-    """The socket of a service manager, and what came on it: (time, {name: value})."""
-
-    def __init__(self, address: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(address.replace("@", "\0", 1))
-        self.socket.settimeout(20)
-        self.environment = {"NOTIFY_SOCKET": address}
-        self.heard: list[tuple[float, dict[str, str]]] = []
-
-    def hear(self) -> dict[str, str]:
-        """The next message."""
-        text = self.socket.recv(65536).decode()
-        message = dict(line.split("=", 1) for line in text.splitlines())
-        self.heard.append((time.monotonic(), message))
-        return message
-
-    def hear_until(self, name: str, seconds: float = 20.0) -> dict[str, str]:
-        """Up to the message that has this name in it."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            message = self.hear()
-            if name in message:
-                return message
-        raise AssertionError(f"no {name}; heard: {self.heard}")
-
-    def hear_all(self) -> None:
-        """For ever, that is until the time is out."""
-        while True:
-            self.hear()
-
-    def names(self) -> set[str]:
-        return {name for _, message in self.heard for name in message}
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -167,6 +135,109 @@ def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
         text=True,
     )
     assert exposure.returncode == 0, exposure.stdout[-300:]
+
+
+@pytest.mark.parametrize(
+    "names", [["lurcher-serve.service", "lurcher-serve.socket"], ["lurcher-front.service"]]
+)
+def test_systemd_finds_no_fault_with_the_units_of_serve_and_front(
+    tmp_path: Path, names: list[str]
+) -> None:
+    units = [tmp_path / name for name in names]
+    for unit in units:
+        text = (UNITS / unit.name).read_text()
+        unit.write_text(text.replace("/opt/lurcher/bin/lurcher", str(COMMAND)))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *map(str, units)], capture_output=True, text=True
+    )
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+def command_of(name: str, settings: Path) -> list[str]:
+    """What a unit would run, with other settings."""
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read(UNITS / name)
+    assert unit["Service"]["Type"] == "notify"
+    words = unit["Service"]["ExecStart"].split()
+    return [str(settings) if word.startswith("/etc/lurcher/") else word for word in words[1:]]
+
+
+@pytest.mark.timeout(60)
+def test_the_unit_of_the_front_end_starts_one_that_serves(stage: Stage, tmp_path: Path) -> None:
+    settings = tmp_path / "front.toml"
+    settings.write_text(
+        f"[front]\nbind = '127.0.0.1:0'\nroute = ['/=ipc://{tmp_path}/s,ipc://{tmp_path}/r']\n"
+    )
+    manager = Manager(str(tmp_path / "notify"))
+    words = command_of("lurcher-front.service", settings)
+    front = stage.lurcher(*words, app=None, env=manager.environment)
+    manager.hear_until("READY")
+    assert front.stop() == 0
+    manager.hear_until("STOPPING")
+    manager.socket.close()
+
+
+@pytest.mark.timeout(60)
+def test_the_unit_of_serve_takes_the_sockets_of_its_socket_unit(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Clients that come before it has loaded wait; a front end that dies leaves the sockets to the next one."""
+    gate = tmp_path / "gate"
+    settings = tmp_path / "serve.toml"
+    settings.write_text(f"wsgi-app = 'waits_for_gate:application'\napp-path = '{APPS}'\n")
+    words = command_of("lurcher-serve.service", settings)
+    manager = Manager(str(tmp_path / "notify"))
+    path = tmp_path / "http"
+    with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as tcp:
+        unix.bind(str(path))
+        unix.listen()
+        # As systemd does it: descriptors from 3 on, and variables that name the process.
+        script = f"exec 3<&{tcp.fileno()} 4<&{unix.fileno()}; "
+        script += 'LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=a:b exec "$@"'
+        command = ["bash", "-c", script, "bash", str(COMMAND)]
+        environment = {**manager.environment, "GATE": str(gate)}
+        lurcher = stage.lurcher(
+            *words,
+            app=None,
+            env=environment,
+            command=command,
+            pass_fds=[tcp.fileno(), unix.fileno()],
+        )
+        port = tcp.getsockname()[1]
+        with Client(port) as early, socket.socket(socket.AF_UNIX) as other:
+            early.send_request("GET", "/")
+            other.settimeout(20)
+            other.connect(str(path))
+            other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            (worker,) = lurcher.wait_for_workers(1)
+            variables = Path(f"/proc/{worker}/environ").read_bytes()
+            assert b"LISTEN_" not in variables
+            gate.touch()
+            assert early.response("GET").status == 200
+            assert other.recv(100).startswith(b"HTTP/1.1 200")
+        manager.hear_until("READY")
+        wait_for("its addresses", lambda: lurcher.out().count("serving at ") == 2)
+        assert f"serving at http://127.0.0.1:{port}\n" in lurcher.out()
+        assert f"serving at unix:{path}\n" in lurcher.out()
+        (front,) = (
+            pid for pid in lurcher.processes() if command_line(pid)[0].startswith(b"lurcher: front")
+        )
+        os.kill(front, signal.SIGKILL)
+        lurcher.wait_for_err("the front end died")
+        with Client(port) as client:
+            assert client.get("/").status == 200
+        assert lurcher.stop() == 0
+        assert path.exists(), "it is not ours"
+        with Client(port):
+            pass
+    manager.socket.close()
+
+
+def test_sockets_that_are_not_there_are_missed(stage: Stage) -> None:
+    lurcher = stage.lurcher("serve", "x:y", "--bind", "systemd", app=None)
+    assert lurcher.wait_exit() == 1
+    assert "cannot bind systemd: no socket was handed over" in lurcher.err()
 
 
 @pytest.mark.timeout(60)

@@ -59,6 +59,7 @@ class Lurcher:
         env: Mapping[str, str] | None = None,
         command: Sequence[str] = (str(COMMAND),),
         cwd: Path | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.mark = uuid.uuid4().hex
         self.stdout = directory / f"lurcher-{self.mark}.out"
@@ -73,6 +74,7 @@ class Lurcher:
                 cwd=cwd or directory,
                 env={**inherited, **(env or {}), MARK: self.mark},
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
 
     @property

@@ -62,6 +62,7 @@ class Stage:
         app: str | None = "probe:application",
         env: Mapping[str, str] | None = None,
         command: Sequence[str] = (str(COMMAND),),
+        pass_fds: Sequence[int] = (),
     ) -> Lurcher:
         """`lurcher` with the words given, and the probe application unless another one (or none) is named."""
         words = list(options)
@@ -72,7 +73,9 @@ class Stage:
             # Its control socket is found by the commands of this test, and by no others.
             "XDG_RUNTIME_DIR": str(self.directory),
         }
-        lurcher = Lurcher(self.directory, words, {**recording, **(env or {})}, command)
+        lurcher = Lurcher(
+            self.directory, words, {**recording, **(env or {})}, command, pass_fds=pass_fds
+        )
         self.lurchers.append(lurcher)
         return lurcher
 
