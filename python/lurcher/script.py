@@ -6,6 +6,7 @@ its two descriptors to this process and ends when the fork does.
 """
 
 import contextlib
+import fcntl
 import gc
 import os
 import select
@@ -63,10 +64,14 @@ def serve(
         )
     words = _words({"bind": bind, "workers": workers, "threads": threads, **settings})
     directory = tempfile.mkdtemp(prefix="lurcher-")
+    # Locked while it is in use: one that is not, as after a SIGKILL, is cleared away by the next command.
+    lock = os.open(directory, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         code = _Forks(application, Path(directory)).run(words)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
     if code:
         raise SystemExit(code)
 
@@ -94,6 +99,9 @@ class _Forks:
         self.application = application
         self.directory = directory
         self.pid = os.getpid()
+        self.served: subprocess.Popen[bytes] | None = None
+        # Signals that came before there was anybody to hand them to.
+        self.early: list[int] = []
         self.selector = selectors.DefaultSelector()
         # Which stand-in waits for which worker.
         self.stand_ins: dict[int, socket.socket] = {}
@@ -112,11 +120,14 @@ class _Forks:
                 command = [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
                 command += ["-m", "lurcher", "serve", "script:application", *words]
                 env = {**os.environ, FORKS: str(path), SERVED_BY: str(self.pid)}
-                self.served = subprocess.Popen(command, env=env)  # noqa: S603
+                # In a session of its own: a Ctrl-C reaches it through us, as a signal to us alone does, and so once.
+                self.served = subprocess.Popen(command, env=env, start_new_session=True)  # noqa: S603
+                for number in self.early:
+                    self.served.send_signal(number)
                 # What is there now is shared by all workers, and needs no looking through in each.
                 gc.collect()
                 gc.freeze()
-                return self._loop(listener, woken)
+                return self._loop(self.served, listener, woken)
             finally:
                 gc.unfreeze()
                 for number, handler in before.items():
@@ -131,8 +142,7 @@ class _Forks:
         self.wake = wake
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         handlers = {
-            # The terminal sends it to the command as well, which ends us.
-            signal.SIGINT: self._nothing,
+            signal.SIGINT: self._pass_on,
             signal.SIGTERM: self._pass_on,
             signal.SIGHUP: self._pass_on,
             signal.SIGCHLD: self._nothing,
@@ -143,11 +153,17 @@ class _Forks:
         pass
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() == self.pid:
+        if os.getpid() != self.pid:
+            return
+        if self.served is None:
+            self.early.append(number)
+        else:
             self.served.send_signal(number)
 
-    def _loop(self, listener: socket.socket, woken: socket.socket) -> int:
-        while self.served.poll() is None:
+    def _loop(
+        self, served: subprocess.Popen[bytes], listener: socket.socket, woken: socket.socket
+    ) -> int:
+        while served.poll() is None:
             for key, _ in self.selector.select():
                 if key.fileobj is woken:
                     with contextlib.suppress(BlockingIOError):
@@ -163,7 +179,7 @@ class _Forks:
             os.kill(pid, signal.SIGKILL)
         while self.stand_ins:
             self._reap(0)
-        return self.served.returncode
+        return served.returncode
 
     def _asked(self, stand_in: socket.socket) -> None:
         """Forks, the first time; later the stand-in hands on a signal, or is gone and its worker with it."""
@@ -182,12 +198,19 @@ class _Forks:
     def _fork(self, stand_in: socket.socket, bridge: int, board: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
-        if pid == 0:
-            self._be_a_worker(bridge, board)
-        os.close(bridge)
-        os.close(board)
-        self.stand_ins[pid] = stand_in
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be_a_worker(bridge, board)
+            self.stand_ins[pid] = stand_in
+        except OSError as error:
+            # No more processes or memory for now: the stand-in ends as a worker would, and the instance tries again.
+            sys.stderr.write(f"lurcher: cannot fork a worker: {error}\n")
+            self.selector.unregister(stand_in)
+            stand_in.close()
+        finally:
+            os.close(bridge)
+            os.close(board)
 
     def _be_a_worker(self, bridge: int, board: int) -> NoReturn:
         """In the fork; it does not come back into the script."""

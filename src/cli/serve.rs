@@ -18,6 +18,9 @@ use crate::config::table::Key;
 use crate::config::table::Scope;
 use crate::config::table::Setting;
 
+/// A whole command line, for those who had nothing to type.
+const EXAMPLE: &str = "lurcher serve mysite.wsgi:application";
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum ParsedServe {
@@ -94,7 +97,11 @@ pub fn serve(mut order: Order, env: impl Fn(&str) -> Option<OsString>) -> Parsed
             again: BothAgain(typed),
         })),
         Err(faults) => {
-            let stderr = lines(&told(&faults), "") + &lines(&faults.warnings, "warning: ");
+            let mut wrong = told(&faults);
+            if faults.list.iter().any(super::is_missing) {
+                wrong.push(format!("for example: {EXAMPLE}"));
+            }
+            let stderr = lines(&wrong, "") + &lines(&faults.warnings, "warning: ");
             ParsedServe::Exit { code: EXIT_USAGE, stdout: String::new(), stderr }
         }
     }

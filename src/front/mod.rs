@@ -6,6 +6,7 @@
 //! * `http1`, `forwarded`, `relay` the wire to the clients: requests in, responses out
 //! * `core` who gets which request; `fellows` which connections are one handler's; `pulse` which are still there
 //! * `host` what is asked of the process around it
+//! * [`pure`] a look at the parts without sockets, for tests
 //! * `net` the sockets, and the tasks that hold them
 //!
 //! All but `net` do no I/O and read no clock. It promises that no client hangs because of a handler, that no bytes of a
@@ -20,6 +21,7 @@ mod http1;
 mod message;
 mod net;
 mod pulse;
+pub mod pure;
 mod relay;
 pub mod zmtp;
 

@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn pages_say_their_length() {
-        for status in [400, 404, 413, 500, 501, 502, 503, 504] {
+        for status in [400, 404, 408, 413, 414, 417, 431, 500, 501, 502, 503, 504, 505] {
+            assert_ne!(reason(status), "Error");
             let (head, body) = parts(&error(status, Page::default()));
             assert_eq!(head[0], format!("HTTP/1.1 {status} {}", reason(status)));
             assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head:?}");

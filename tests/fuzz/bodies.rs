@@ -5,6 +5,7 @@
 //! the very same checks. They assert; they never judge whether an input should have been accepted, except where
 //! another reader (`serde_json`) knows.
 
+use lurcher::front::pure::{self, Relayed};
 use lurcher::front::zmtp::{Command, Frame, Handshake, Role, put_message};
 use lurcher::http::response::{Event, ResponseError, ResponseParser};
 use lurcher::proto::headers::MAX_VALUES;
@@ -262,12 +263,22 @@ const LIMIT: u64 = 4096;
 /// The input is what a peer sends: first as its whole conversation, then as frames alone.
 pub(crate) fn zmtp(data: &[u8]) {
     for role in [Role::Push, Role::Sub] {
-        // In two pieces as in one.
         let (mut whole, mut out) = (Handshake::new(role), Vec::new());
         let once = whole.advance(data, &mut out);
-        if let Ok((taken, _)) = once {
-            assert!(taken <= data.len());
+        let Ok((taken, remote)) = once else { continue };
+        assert!(taken <= data.len());
+        // Byte by byte it comes to the same.
+        let (mut again, mut sent, mut buffer, mut found) =
+            (Handshake::new(role), Vec::new(), Vec::new(), None);
+        let mut came = 0;
+        for byte in &data[..taken] {
+            assert_eq!(found, None, "all that was taken was needed");
+            buffer.push(*byte);
+            let (taken, remote) = again.advance(&buffer, &mut sent).expect("it was good");
+            buffer.drain(..taken);
+            (came, found) = (came + taken, remote);
         }
+        assert_eq!((came, found, sent), (taken, remote, out));
     }
     let mut rest = data;
     while let Ok(Some((frame, length))) = Frame::split(rest, LIMIT) {
@@ -283,5 +294,100 @@ pub(crate) fn zmtp(data: &[u8]) {
             assert_eq!(same.body, frame.body);
         }
         rest = &rest[length..];
+    }
+}
+
+/// The input is what a client sends: head, target and framing are understood as one, or refused.
+pub(crate) fn client(data: &[u8]) {
+    let Some(told) = pure::request(data, true) else {
+        assert_eq!(pure::request(data, false), None);
+        return;
+    };
+    let json = pure::request(data, false).expect("the head is there");
+    let understood = match told {
+        Ok(understood) => understood,
+        Err(status) => {
+            assert!(matches!(status, 400 | 413 | 417 | 431 | 501 | 505), "{status}");
+            assert_eq!(json.map(|_| ()), Err(status));
+            return;
+        }
+    };
+    let json = json.expect("it is refused in neither form");
+    assert_eq!((json.length, json.body), (understood.length, understood.body));
+    assert!(understood.length <= data.len() && data[..understood.length].ends_with(b"\r\n\r\n"));
+    // What follows is no part of it.
+    let alone = pure::request(&data[..understood.length], true);
+    assert_eq!(alone, Some(Ok(understood.clone())));
+    for end in [understood.length - 1, understood.length / 2] {
+        assert_eq!(pure::request(&data[..end], true), None, "it ends where it ends");
+    }
+
+    for message in [&understood.message, &json.message] {
+        let envelope = Envelope::parse(message).expect("a handler can read it");
+        let headers = envelope.headers().expect("and its headers");
+        assert_eq!(classify(&envelope, &headers), Message::Http);
+    }
+    let envelope = Envelope::parse(&understood.message).expect("as before");
+    let headers = envelope.headers().expect("as before");
+    let key = |name: &str| headers.get(name.as_bytes()).and_then(|value| value.single());
+    let length = key("content-length");
+    match understood.body {
+        None => assert!(headers.get(b"content-length").is_none(), "a length beside chunks"),
+        Some(bytes) => {
+            assert!(headers.get(b"transfer-encoding").is_none(), "chunks beside a length");
+            let told = length.map(|text| String::from_utf8_lossy(text).parse::<u64>());
+            assert_eq!(told.unwrap_or(Ok(0)), Ok(bytes), "handlers count as we do");
+        }
+    }
+
+    // Written anew from what the handler got, it is the same request.
+    let upper = |name: &[u8]| name.iter().any(u8::is_ascii_uppercase);
+    let get = |name: &str| key(name).expect("it is in every message");
+    let mut again = [get("METHOD"), b" ", get("URI")].concat();
+    if let Some(fragment) = key("FRAGMENT") {
+        again.extend_from_slice(&[b"#", fragment].concat());
+    }
+    again.extend_from_slice(&[b" ", get("VERSION"), b"\r\n"].concat());
+    for (name, value) in headers.iter().filter(|(name, _)| !upper(name)) {
+        assert!(!name.contains(&b'_'), "it would be taken for another");
+        assert!(!matches!(name, b"x-mongrel2-upload-start" | b"x-mongrel2-upload-done"));
+        for value in value.iter() {
+            assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{name:?}");
+            again.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+        }
+    }
+    again.extend_from_slice(b"\r\n");
+    let second = pure::request(&again, true).expect("it is whole").expect("it is good");
+    assert_eq!(second.length, again.len());
+    assert_eq!(second.body, understood.body);
+    let other = Envelope::parse(&second.message).expect("as before");
+    let other = other.headers().expect("as before");
+    assert_eq!(other.len(), headers.len());
+    for (name, value) in headers.iter() {
+        assert_eq!(other.get(name), Some(value));
+    }
+}
+
+/// The input is what a handler answers: its client gets one response, whatever pieces it comes in.
+pub(crate) fn relay(data: &[u8]) {
+    for (head, old) in [(false, false), (true, false), (false, true)] {
+        let (out, step) = pure::relayed(std::iter::once(data), head, old);
+        for size in [1, 7] {
+            let (pieces, last) = pure::relayed(data.chunks(size), head, old);
+            match (step, last) {
+                // Where the excess begins shows only when it comes along.
+                (Relayed::Done(_), Relayed::Done(_)) => {}
+                _ => assert_eq!(step, last),
+            }
+            let [whole, pieces] = [&out, &pieces].map(|out| told(head, std::iter::once(&out[..])));
+            assert_eq!(pieces, whole);
+        }
+        let told = told(head, std::iter::once(&out[..]));
+        assert_eq!((told.fault, told.excess), (None, Vec::new()), "one response, and a good one");
+        let finals = told.heads.iter().filter(|(status, _)| *status >= 200).count();
+        assert!(finals <= 1);
+        if let Relayed::Done(_) = step {
+            assert!(told.ended && finals == 1);
+        }
     }
 }

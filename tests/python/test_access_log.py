@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from support.handler import Message
+from support.own import OwnHandler, echo
 from support.rawhttp import Client, get
 from support.stage import Stage
 from support.waiting import wait_for
@@ -125,3 +127,73 @@ def test_json_lines_tell_how_each_request_ended(stage: Stage, protocol: str) -> 
     assert (lines["/status"]["status"], lines["/status"]["outcome"]) == (404, "ok")
     assert lines["/number/7"]["outcome"] == "client_gone"
     assert lines["/number/8"]["outcome"] == "ok"
+
+
+def test_a_front_end_tells_how_each_request_ended(stage: Stage) -> None:
+    front = stage.own_front(
+        *("--access-log", "log", "--access-log-format", "json"),
+        *("--response-timeout", "1s"),
+        path="/a",
+    )
+    log = stage.directory / "f" / "log"
+
+    def answer(handler: OwnHandler, message: Message) -> None:
+        if message.path == "/a/broken":
+            handler.reply(message, b"nonsense\r\n\r\n")
+        elif message.path in ("/a/slow", "/a/cut"):
+            handler.reply(message, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nno")
+        elif message.path in ("/a/rest", "/a/end"):
+            rest = b"!!" if message.path == "/a/rest" else b""
+            before = [other for other in handler.messages if other.path in ("/a/slow", "/a/cut")]
+            handler.reply(before[-1], rest)
+            echo(handler, message)
+        elif not message.path.startswith("/a/silent"):
+            echo(handler, message)
+
+    def lines() -> dict[str, dict[str, object]]:
+        return {line["path"]: line for line in map(json.loads, log.read_text().splitlines())}
+
+    with OwnHandler(front, answer) as handler:
+        front.wait_for_handlers(1)
+        get(front.port, "/a/ok?b=c", [("User-Agent", 'a"\\\xe9\t'), ("Referer", "http://a/b")])
+        assert get(front.port, "/other").status == 404
+        assert get(front.port, "/a/broken").status == 502
+        assert get(front.port, "/a/silent").status == 504
+        with Client(front.port) as client:
+            client.send_request("GET", "/a/slow")
+            client.until(b"no")
+            assert get(front.port, "/a/rest").status == 200
+            assert client.exactly(2) == b"!!"
+        with Client(front.port) as client:
+            client.send_request("GET", "/a/cut")
+            client.until(b"no")
+            assert get(front.port, "/a/end").status == 200
+            client.assert_closed()
+        with Client(front.port) as client:
+            client.send_request("GET", "/a/silent/gone")
+            wait_for("it", lambda: handler.messages[-1].path == "/a/silent/gone")
+            client.reset()
+    wait_for("all lines", lambda: log.exists() and log.read_text().count("\n") == 9)
+    told = lines()
+    ok = told["/a/ok"]
+    assert (ok["method"], ok["query"], ok["protocol"]) == ("GET", "b=c", "HTTP/1.1")
+    assert (ok["remote"], ok["status"], ok["bytes"], ok["route"]) == ("127.0.0.1", 200, 6, "/a")
+    assert (ok["referer"], ok["outcome"]) == ("http://a/b", "ok")
+    assert re.fullmatch("[0-9a-f]{32}", str(ok["request_id"]))
+    assert not {"worker", "queue_time", "application_time"} & set(ok)
+    slow = told["/a/slow"]
+    assert (slow["outcome"], slow["bytes"]) == ("ok", 4)
+    assert isinstance(slow["first_byte_time"], float)
+    assert isinstance(slow["total_time"], float)
+    assert 0 < slow["first_byte_time"] < slow["total_time"] < 10
+    other = told["/other"]
+    assert (other["route"], other["status"], other["outcome"]) == (None, 404, "refused")
+    silent = told["/a/silent"]
+    assert (silent["status"], silent["outcome"]) == (504, "timed_out")
+    broken = told["/a/broken"]
+    assert (broken["status"], broken["outcome"]) == (502, "broken_response")
+    cut = told["/a/cut"]
+    assert (cut["status"], cut["bytes"], cut["outcome"]) == (200, 2, "cut")
+    gone = told["/a/silent/gone"]
+    assert (gone["status"], gone["bytes"], gone["outcome"]) == (None, None, "client_gone")
+    assert gone["first_byte_time"] is None

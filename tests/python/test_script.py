@@ -76,16 +76,19 @@ def test_an_object_is_served_by_forks_of_the_script(stage: Stage) -> None:
     assert "afterwards" in script.out()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("group", [False, True], ids=["script", "group"])
-def test_stopping_it_finishes_what_was_taken(stage: Stage, group: bool) -> None:
+def test_stopping_it_finishes_what_was_taken(
+    stage: Stage, group: bool, number: signal.Signals
+) -> None:
     script = run(stage, SERVE)
     with Client(port_of(script)) as client:
         client.send_request("GET", "/slow")
         wait_for("the request to begin", (stage.directory / "begun").exists)
         if group:
-            script.send_signal_group(signal.SIGINT)
+            script.send_signal_group(number)
         else:
-            script.send_signal(signal.SIGTERM)
+            script.send_signal(number)
         assert client.response().body.startswith(b"hello from ")
     assert script.wait_exit() == 0, script.err()
     script.assert_no_orphans()

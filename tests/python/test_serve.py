@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pty
 import random
@@ -119,7 +120,7 @@ def test_a_port_that_is_taken_is_told_at_once(stage: Stage) -> None:
 def test_all_that_is_wrong_is_told_together(stage: Stage) -> None:
     lurcher = serve(stage, "--workers", "0", app=None, bind="8000")
     assert lurcher.wait_exit() == 64
-    for words in ("--bind", "--workers", "wsgi-app"):
+    for words in ("--bind", "--workers", "wsgi-app", "for example: lurcher serve "):
         assert words in lurcher.err(), lurcher.err()
     assert serve(stage, "--recv", "tcp://127.0.0.1:5000").wait_exit() == 64
 
@@ -194,6 +195,95 @@ def test_nothing_outlives_it(stage: Stage) -> None:
     lurcher.send_signal(signal.SIGKILL)
     lurcher.wait_exit()
     lurcher.assert_no_orphans(10)
+    [left] = places(stage).iterdir()
+    # Not its directory either, once there is somebody to clear it away.
+    port_of(serve(stage))
+    assert not left.exists()
+
+
+def test_closed_standard_streams_do_no_harm(stage: Stage) -> None:
+    """A socket would else become standard output, and what the application prints would go to it."""
+    path = stage.directory / "http"
+    (stage.directory / "prints.py").write_text(
+        "from probe import application as probe\n"
+        "def application(environ, start_response):\n"
+        "    print('x' * 100_000, flush=True)\n"
+        "    return probe(environ, start_response)\n"
+    )
+    words = (
+        f"exec {COMMAND} serve prints:application --app-path {stage.directory} --bind unix:{path}"
+    )
+    lurcher = stage.lurcher(
+        app=None, env={"PYTHONPATH": str(APPS)}, command=("sh", "-c", f"{words} <&- >&- 2>&-")
+    )
+
+    def answer() -> bytes:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
+            if client.connect_ex(str(path)) != 0:
+                return b""
+            client.sendall(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
+            return client.recv(100)
+
+    assert wait_for("an answer", answer, 20).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert lurcher.stop() == 0
+
+
+def test_each_request_has_a_line_whoever_answered_it(stage: Stage) -> None:
+    log = stage.directory / "access.log"
+    lurcher = serve(
+        stage,
+        *("--access-log", str(log), "--access-log-format", "json", "--max-body", "4K"),
+        *("--inline-limit", "1K", "--head-timeout", "300ms", "--response-timeout", "2s"),
+    )
+    port = port_of(lurcher)
+
+    def ask(data: bytes) -> int:
+        with Client(port) as client:
+            client.send(data)
+            return client.response().status
+
+    head = b" HTTP/1.1\r\nHost: x\r\n"
+    assert get(port, "/number/1").status == 200
+    assert ask(b"OPTIONS *" + head + b"\r\n") == 200
+    assert ask(b"GET /bad" + head + b"X : y\r\n\r\n") == 400
+    assert ask(b"GET /long" + head) == 408
+    assert ask(b"POST /large" + head + b"Content-Length: 5000\r\n\r\n") == 413
+    chunk = b"%x\r\n%s\r\n" % (3000, b"x" * 3000)
+    assert ask(b"POST /chunks" + head + b"Transfer-Encoding: chunked\r\n\r\n" + 2 * chunk) == 413
+    assert ask(b"POST /what" + head + b"Expect: wonders\r\n\r\n") == 417
+    assert ask(b"CONNECT /x" + head + b"\r\n") == 501
+    assert ask(b"GET / HTTP/2.0\r\n\r\n") == 505
+    assert get(port, "/number/2?ms=2500").status == 504
+    instance = child(lurcher, b"lurcher: instance")
+    with Client(port) as client:
+        client.send_request("GET", "/number/3?ms=2500")
+        wait_for("it to begin", lambda: any(line.startswith("begun 3") for line in stage.record()))
+        os.kill(instance, signal.SIGKILL)
+        assert client.response().status == 502
+    lurcher.wait_for_err("it had is answered 502")
+    wait_for("its successor", lambda: get(port, "/number/4").status == 200, 20)
+    assert lurcher.stop() == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    ours = [(line["path"], line["status"], line["outcome"]) for line in lines if "route" in line]
+    assert ours == [
+        ("*", 200, "ok"),
+        (None, 400, "refused"),
+        (None, 408, "refused"),
+        ("/large", 413, "refused"),
+        ("/chunks", 413, "refused"),
+        ("/what", 417, "refused"),
+        (None, 501, "refused"),
+        (None, 505, "refused"),
+        ("/number/2", 504, "timed_out"),
+        ("/number/3", 502, "handler_died"),
+    ]
+    theirs = [(line["path"], line["status"], line["outcome"]) for line in lines if "worker" in line]
+    # The one that was late is told of twice, if its instance came to it before it died.
+    assert [line for line in theirs if line[0] != "/number/2"] == [
+        ("/number/1", 200, "ok"),
+        ("/number/4", 200, "ok"),
+    ]
 
 
 def test_a_terminal_sees_each_request(stage: Stage) -> None:
@@ -217,6 +307,10 @@ def test_a_terminal_sees_each_request(stage: Stage) -> None:
         port = int(read_until(rb"serving at http://127.0.0.1:(\d+)")[1])
         assert get(port, "/who").status == 200
         read_until(rb'"GET /who HTTP/1.1" 200')
+        with Client(port) as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\nExpect: wonders\r\n\r\n")
+            assert client.response().status == 417
+        read_until(rb'"GET / HTTP/1.1" 417')
     finally:
         os.kill(pid, signal.SIGTERM)
         _, status = os.waitpid(pid, 0)

@@ -134,7 +134,8 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         fallback: Fallback::Value("combined"),
         group: Group::Log,
         help: "How access lines are written: combined, or json, an object for each request with the times in the queue and \
-               in the application, the worker, and how it ended",
+               in the application, the worker, and how it ended; a front end's have its route and the time until the first \
+               byte",
         reason: "Every log analyser reads the combined format; the other costs the instance a look at each request's headers.",
     },
     Setting {
@@ -146,7 +147,7 @@ pub(in crate::config) const ROWS: &[Setting] = &[
         group: Group::Log,
         help: "Take the id of a request from this header if it is 1 to 128 visible ASCII characters without quotes and \
                backslash, and tell clients the id with it; requests without one get one. Applications find it as \
-               lurcher.request_id",
+               lurcher.request_id. A front end takes it only from networks of --trust-forwarded-from, and hands it on",
         reason: "Whether the id that a client sends can be believed is known only where the front end is set up.",
     },
     Setting {

@@ -14,6 +14,8 @@ use crate::front::http1::framing::Body;
 use crate::front::http1::head;
 use crate::front::http1::target::Target;
 use crate::front::relay::Asked;
+use crate::http::SERVER;
+use crate::http::date;
 use crate::http::framing::Version;
 
 /// How a client of TLS begins: a handshake record of version 3.
@@ -128,7 +130,11 @@ impl Conn {
         // RFC 9110 section 9.3.7: a ping of the server as a whole.
         let keep = asked.keeps() && body == Body::Length(0) && !self.shared.stopping();
         self.begin(asking.head);
-        self.out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n");
+        self.out.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nServer: ");
+        self.out.extend_from_slice(SERVER.as_bytes());
+        self.out.extend_from_slice(b"\r\nDate: ");
+        self.out.extend_from_slice(&date::now());
+        self.out.extend_from_slice(b"\r\n");
         self.out.extend_from_slice(&self.id_line());
         self.out.extend_from_slice(match (keep, asked.version) {
             (false, _) => b"Connection: close\r\n\r\n",

@@ -13,6 +13,7 @@ use crate::config::AccessFormat;
 use crate::front::http1::head::Head;
 use crate::http::framing::Version;
 use crate::http::request_id::RequestIds;
+use crate::http::response::ResponseError;
 use crate::telemetry::access;
 use crate::telemetry::access::AccessFields;
 use crate::telemetry::access::AccessLog;
@@ -26,7 +27,7 @@ use crate::telemetry::metrics::Histogram;
 pub(crate) enum Outcome {
     /// Its whole response went out.
     Ok,
-    /// The response broke off by its handler's wish.
+    /// Its handler closed the connection before the end of the response: the client got 502, or a part of it.
     Cut,
     /// The client had gone, or took nothing any more.
     ClientGone,
@@ -66,6 +67,14 @@ impl Outcome {
             Outcome::TimedOut => outcome::TIMED_OUT,
             Outcome::NoHandler => "no_handler",
             Outcome::Refused => outcome::REFUSED,
+        }
+    }
+
+    /// What a response that cannot be passed on ends with.
+    pub(super) const fn of_broken(error: ResponseError) -> Outcome {
+        match error {
+            ResponseError::Nothing | ResponseError::Cut => Outcome::Cut,
+            _ => Outcome::BrokenResponse,
         }
     }
 

@@ -136,7 +136,7 @@ impl Conn {
                     shared.complain(|| {
                         format!("connection {id}: a handler's response is broken: {error}")
                     });
-                    return self.failed(502, Outcome::BrokenResponse, start);
+                    return self.failed(502, Outcome::of_broken(error), start);
                 }
             }
             if news.close {

@@ -304,8 +304,8 @@ impl Shared {
                 return;
             }
         };
-        // The subscription is by prefix; who publishes something else is not meant for us.
-        if !reply.sender.starts_with(self.ident.as_bytes()) {
+        // The subscription is by prefix; what is for another one whose name begins with ours is not meant for us.
+        if reply.sender != self.ident.as_bytes() {
             return;
         }
         let ctl = if reply.extended { Ctl::read(reply.payload) } else { None };

@@ -108,6 +108,7 @@ fn damaged_responses_hold_all_promises() {
     let all = responses();
     for response in &all {
         bodies::response(response);
+        bodies::relay(response);
     }
     for _ in 0..6000 {
         let mut response = all[dice.below(all.len())].clone();
@@ -117,7 +118,50 @@ fn damaged_responses_hold_all_promises() {
             dice.damage(&mut response, other);
         }
         bodies::response(&response);
+        bodies::relay(&response);
     }
+}
+
+#[test]
+fn damaged_heads_hold_all_promises() {
+    const HEADS: [&[u8]; 4] = [
+        b"GET /a%20b?c=d#e HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nx-a: 2\r\n\r\nrest",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody",
+        b"POST http://h:1/x HTTP/1.1\r\nHost: y\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"\r\nOPTIONS * HTTP/1.0\r\nConnection: keep-alive\r\nX_Y: caf\xe9\r\n\r\n",
+    ];
+    const LINES: [&[u8]; 12] = [
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\r\n ",
+        b"\r\n\r\n",
+        b"Content-Length: 4\r\n",
+        b"content-length:0x4\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: identity, chunked\r\n",
+        b"x-mongrel2-upload-start: /a\r\n",
+        b"METHOD: JSON\r\n",
+        b"Host: \r\n",
+    ];
+    let mut dice = Dice(0x6c75_7263_6865_7225);
+    let mut good = 0;
+    for round in 0..20_000 {
+        let mut head = HEADS[round % 4].to_vec();
+        for _ in 0..dice.below(3) {
+            let other = LINES[dice.below(LINES.len())];
+            if dice.below(2) == 0 {
+                let lines = memchr::memmem::find_iter(&head, b"\r\n").collect::<Vec<_>>();
+                let Some(at) = lines.get(dice.below(lines.len())) else { continue };
+                head.splice(at + 2..at + 2, other.iter().copied());
+            } else {
+                dice.damage(&mut head, other);
+            }
+        }
+        bodies::client(&head);
+        good += usize::from(matches!(lurcher::front::pure::request(&head, true), Some(Ok(_))));
+    }
+    assert!(good > 4000, "only {good} are still understood: the damage is too great to test much");
 }
 
 /// What a handler's sockets say: the greeting of libzmq, then frames.
