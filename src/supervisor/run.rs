@@ -19,6 +19,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::consts::SIGTTIN;
 use signal_hook::consts::SIGTTOU;
 use signal_hook::consts::SIGUSR1;
+use signal_hook::consts::SIGUSR2;
 use signal_hook::iterator::Signals;
 
 use super::Exit;
@@ -212,7 +213,8 @@ fn arrive(process: &Process) -> Result<Option<PidFile>, Fault> {
 
 /// Signals as messages. The handler itself only writes to a pipe.
 fn listen() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGUSR1, SIGCHLD])?;
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGCHLD])?;
     let (sender, receiver): (Sender<i32>, _) = crossbeam_channel::unbounded();
     thread::Builder::new().name("lurcher-signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
@@ -320,7 +322,8 @@ impl Supervisor {
             }
             SIGTTIN if running => return self.scale(self.wanted + 1),
             SIGTTOU if running => return self.scale(self.wanted.saturating_sub(1)),
-            SIGTTIN | SIGTTOU => return,
+            // Other servers are upgraded by the last one; here it means nothing.
+            SIGTTIN | SIGTTOU | SIGUSR2 => return,
             _ => {}
         }
         if self.phase == Phase::Running {

@@ -140,6 +140,14 @@ def test_faults_are_told_before_anything_is_opened(stage: Stage, tmp_path: Path)
     assert not path.exists()
 
 
+def test_a_signal_that_means_something_to_others_only(stage: Stage) -> None:
+    served = Served(stage, "process:application")
+    assert served.ask("/").status == 200
+    served.lurcher.send_signal(signal.SIGUSR2)
+    assert served.ask("/").status == 200
+    assert served.lurcher.stop() == 0
+
+
 # ---- In the background
 
 

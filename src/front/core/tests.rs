@@ -100,6 +100,24 @@ fn beyond_the_window_requests_wait_and_beyond_the_queue_they_are_refused() {
 }
 
 #[test]
+fn limits_that_change_hold_at_once() {
+    let mut table = Table::new(LIMITS);
+    let a = table.join();
+    for conn in 1..=5 {
+        table.submit(conn);
+    }
+    table.write(a);
+    table.core.set_limits(Limits { peer_window: 4, queue_limit: 1, ..LIMITS });
+    assert_eq!(table.text(a), "<4>", "a larger window takes from the queue");
+    assert_eq!(table.submit(6), Placed::Full);
+    table.core.set_limits(Limits { peer_window: 1, ..LIMITS });
+    assert_eq!(table.submit(6), Placed::Queued);
+    table.write(a);
+    table.over(1);
+    assert_eq!(table.text(a), "", "what it has beyond a smaller one it keeps");
+}
+
+#[test]
 fn without_a_peer_they_wait_for_a_time() {
     let mut table = Table::new(LIMITS);
     table.submit(1);
