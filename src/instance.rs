@@ -57,6 +57,7 @@ pub fn main(args: Vec<OsString>, interpreter: Interpreter) -> u8 {
             if served {
                 // It has one for all.
                 config.process.pid_file = None;
+                config.front_end.of_serve = true;
             }
             match run(*config, served, interpreter, Box::new(move || reread(args.clone()))) {
                 Ok(code) => code,

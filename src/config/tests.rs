@@ -93,7 +93,7 @@ fn defaults_hold_when_only_the_needed_is_given() {
     assert_eq!(links[0].recv.as_str(), "tcp://127.0.0.1:5000");
     assert_eq!(links[0].send.as_str(), "tcp://127.0.0.1:5001");
     let expected = Config {
-        front_end: FrontEnd { links, mongrel2_chroot: None },
+        front_end: FrontEnd { links, mongrel2_chroot: None, of_serve: false },
         application: Application {
             wsgi_app: "elo.application".into(),
             app_path: "/here".into(),

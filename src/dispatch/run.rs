@@ -28,7 +28,7 @@ use super::port::Port;
 use super::stacks::Questions;
 use crate::bridge;
 use crate::bridge::Kind;
-use crate::config::LinkSpec;
+use crate::config::FrontEnd;
 use crate::telemetry;
 use crate::telemetry::access::AccessLog;
 use crate::transport;
@@ -90,7 +90,7 @@ impl Drop for Dispatcher {
 
 struct Body {
     context: Context,
-    specs: Vec<LinkSpec>,
+    front_end: FrontEnd,
     links: Vec<Link>,
     opened: bool,
     leaving: bool,
@@ -117,7 +117,7 @@ impl Body {
         Body {
             context: Context::new(),
             core,
-            specs: front_end.links,
+            front_end,
             links: Vec::new(),
             opened: false,
             leaving: false,
@@ -237,7 +237,7 @@ impl Body {
 
     fn open_links(&mut self, now: Instant) -> Result<(), TransportError> {
         self.opened = true;
-        for (number, spec) in self.specs.iter().enumerate() {
+        for (number, spec) in self.front_end.links.iter().enumerate() {
             self.links.push(Link::open(&self.context, number, spec.clone(), now)?);
         }
         Ok(())
@@ -261,7 +261,11 @@ impl Body {
                          recv_ident must equal its send_ident; its clients get nothing"
                     ),
                     LinkEvent::Lost => {
-                        telemetry::warn!("front end at {send} is gone; waiting for it");
+                        if self.front_end.of_serve {
+                            telemetry::debug!("front end at {send} is gone");
+                        } else {
+                            telemetry::warn!("front end at {send} is gone; waiting for it");
+                        }
                         self.core.link_lost(index);
                     }
                     LinkEvent::Left => {

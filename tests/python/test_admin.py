@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.process import Lurcher
-from support.rawhttp import get
+from support.rawhttp import Client, get
 from support.site import Site, version
 from support.stage import Stage
 from support.waiting import wait_for
@@ -203,16 +203,18 @@ def test_stop_while_it_stops(stage: Stage) -> None:
     front = stage.mongrel2()
     lurcher = stage.lurcher(*front.options)
     lurcher.wait_for_err("receiving requests")
-    slow = in_background(lambda: get(front.port, "/number/7?ms=1500"))
-    wait_for("a request", lambda: status(stage, *pid_of(lurcher))["totals"]["requests"] == 1)
-    assert stage.command("stop", "--no-wait", *pid_of(lurcher)).returncode == 0
-    shown = status(stage, *pid_of(lurcher))
-    assert shown["state"] == "leaving"
-    again = stage.command("stop", *pid_of(lurcher))
-    assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == "lurcher: it is stopping already\n"
-    slow.join()
-    assert lurcher.wait_exit() == 0
+    with Client(front.port) as client:
+        # Longer than the test: what is asked meanwhile finds it stopping.
+        client.send_request("GET", "/number/7?ms=60000")
+        wait_for("a request", lambda: status(stage, *pid_of(lurcher))["totals"]["requests"] == 1)
+        assert stage.command("stop", "--no-wait", *pid_of(lurcher)).returncode == 0
+        shown = status(stage, *pid_of(lurcher))
+        assert shown["state"] == "leaving"
+        again = stage.command("stop", *pid_of(lurcher))
+        assert (again.returncode, again.stdout) == (1, "")
+        assert again.stderr == "lurcher: it is stopping already\n"
+        os.kill(lurcher.pid, signal.SIGTERM)
+        assert lurcher.wait_exit() == 1
 
 
 def test_reload_and_scale_say_what_came_of_it(stage: Stage) -> None:

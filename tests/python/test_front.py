@@ -432,6 +432,8 @@ def test_slow_heads_and_idle_connections_end_in_time(stage: Stage) -> None:
             assert slow.response("GET").status == 408
         with Client(front.port) as idle:
             assert idle.get("/").status == 200
+            # As some clients do after a body: it begins no head.
+            idle.send(b"\r\n")
             idle.assert_closed()
 
 

@@ -47,6 +47,8 @@ def test_one_command_serves_and_leaves_nothing(stage: Stage) -> None:
     assert place.stat().st_mode & 0o777 == 0o700
     assert lurcher.stop() == 0
     assert not list(places(stage).iterdir())
+    # Nothing of it is anything to worry about.
+    assert not re.search(" (WARN|ERROR) ", lurcher.err()), lurcher.err()
     with pytest.raises(ConnectionRefusedError):
         Client(port)
 

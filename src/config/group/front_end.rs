@@ -20,6 +20,8 @@ pub struct FrontEnd {
     pub links: Vec<LinkSpec>,
     /// What the paths of upload files start at, as the front end was told to `chroot`; absolute.
     pub mongrel2_chroot: Option<PathBuf>,
+    /// `serve` starts and ends it, and tells of its end. No setting: whoever is started so knows it.
+    pub of_serve: bool,
 }
 
 impl FrontEnd {
@@ -33,7 +35,7 @@ impl FrontEnd {
             reader.warn(warning);
         }
         let links = links.iter().map(|(link, _)| link.clone()).collect();
-        Self { links, mongrel2_chroot }
+        Self { links, mongrel2_chroot, of_serve: false }
     }
 }
 

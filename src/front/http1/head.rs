@@ -52,6 +52,11 @@ fn blank_lines(input: &[u8]) -> usize {
     at
 }
 
+/// Whether a head has begun: an empty line alone is none.
+pub(crate) fn begins(input: &[u8]) -> bool {
+    input.len() > blank_lines(input)
+}
+
 /// Whether what has come of a head can no longer become a good one, so that there is no use in waiting for the rest.
 /// `seen` bytes have been looked at before.
 pub(crate) fn hopeless(input: &[u8], seen: usize) -> bool {

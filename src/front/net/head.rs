@@ -28,7 +28,7 @@ impl Conn {
         let config = Rc::clone(&self.config);
         let clients = &config.clients;
         let now = Instant::now();
-        let mut began = !self.input.is_empty();
+        let mut began = head::begins(&self.input);
         let patience =
             if began || self.requests == 0 { clients.head_timeout } else { clients.idle_timeout };
         self.client.until(Some(now + patience));
@@ -58,7 +58,7 @@ impl Conn {
             match self.read() {
                 Ok(0) => {}
                 Ok(_) => {
-                    if !began {
+                    if !began && head::begins(&self.input) {
                         began = true;
                         self.client.until(Some(Instant::now() + clients.head_timeout));
                     }
@@ -67,6 +67,7 @@ impl Conn {
                     if !began {
                         // An idle connection costs no buffers.
                         (self.input, self.out) = (Vec::new(), Vec::new());
+                        seen = 0;
                     }
                     if self.shared.stopping() && !began {
                         return Err(Next::Close);
