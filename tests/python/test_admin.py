@@ -8,8 +8,6 @@ import os
 import signal
 import socket
 import stat
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,34 +44,30 @@ def ask(path: Path, line: bytes) -> dict[str, Any]:
             return answer
 
 
-def in_background(act: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=act)
-    thread.start()
-    return thread
-
-
 def test_status_shows_what_is_going_on(stage: Stage) -> None:
     front = stage.mongrel2()
-    lurcher = stage.lurcher(*front.options, "--workers", "2", "--threads", "3")
+    words = ["--workers", "2", "--threads", "3", "--graceful-timeout", "100ms"]
+    lurcher = stage.lurcher(*front.options, *words)
     workers = lurcher.wait_for_workers(2)
     assert get(front.port, "/number/1").body == b"1"
     assert get(front.port, "/status?code=404").status == 404
     assert get(front.port, "/raise").status == 500
-    slow = in_background(lambda: get(front.port, "/number/7?ms=1500"))
 
     def busy() -> dict[str, Any]:
         shown = status(stage, *pid_of(lurcher))
         ready = [w["state"] for w in shown["workers"]] == ["ready", "ready"]
         return shown if ready and sum(w["busy"] for w in shown["workers"]) else {}
 
-    shown = wait_for("a busy slot", busy)
-    text = stage.command("status", *pid_of(lurcher)).stdout
-    slow.join()
+    with Client(front.port) as client:
+        # Longer than the test: both looks find it at work.
+        client.send_request("GET", "/number/7?ms=60000")
+        shown = wait_for("a busy slot", busy)
+        text = stage.command("status", *pid_of(lurcher)).stdout
     assert (shown["pid"], shown["state"]) == (lurcher.pid, "running")
     assert {w["pid"] for w in shown["workers"]} == set(workers)
     assert all(w["rss"] > 1_000_000 and w["slots"] == 3 for w in shown["workers"])
     (current,) = [c for w in shown["workers"] for c in w["requests_at_work"]]
-    assert (current["method"], current["target"]) == ("GET", "/number/7?ms=1500")
+    assert (current["method"], current["target"]) == ("GET", "/number/7?ms=60000")
     assert 0 <= current["age"] < 60
     (link,) = shown["links"]
     assert link["connected"]
@@ -86,8 +80,10 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     assert totals["bytes_out"] > 200
     assert shown["times"]["request"]["count"] == 3
     assert 0 < shown["times"]["request"]["p50"] <= shown["times"]["request"]["max"] < 60
-    for words in ("GET /number/7?ms=1500", "up", "0 of 1024 wait", "2 of 2 ready", "5xx 1"):
-        assert words in text, text
+    for said in ("GET /number/7?ms=60000", "up", "0 of 1024 wait", "2 of 2 ready", "5xx 1"):
+        assert said in text, text
+    # Ends with 1, since it does not wait for the request.
+    assert lurcher.stop() == 1
 
 
 def test_the_socket_is_private_and_goes_with_its_instance(stage: Stage) -> None:

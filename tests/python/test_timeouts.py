@@ -217,6 +217,7 @@ def test_stacks_of_all_busy_slots(stage: Stage) -> None:
     words = [*front.options, "--workers", "3", "--threads", "2"]
     lurcher = stage.lurcher(*words, app="hanging:application")
     pids = lurcher.wait_for_workers(3)
+    lurcher.wait_for_ready(3)
     get(front.port, "/quick")
     with Client(front.port) as client:
         client.send_request("GET", "/sleep?for=4")
