@@ -82,8 +82,6 @@ def test_status_shows_what_is_going_on(stage: Stage) -> None:
     assert 0 < shown["times"]["request"]["p50"] <= shown["times"]["request"]["max"] < 60
     for said in ("GET /number/7?ms=60000", "up", "0 of 1024 wait", "2 of 2 ready", "5xx 1"):
         assert said in text, text
-    # Ends with 1, since it does not wait for the request.
-    assert lurcher.stop() == 1
 
 
 def test_the_socket_is_private_and_goes_with_its_instance(stage: Stage) -> None:
