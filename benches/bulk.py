@@ -288,9 +288,11 @@ def echo_handler(front: FrontEnd, blob: bytes) -> Iterator[None]:
     process = subprocess.Popen(  # noqa: S603 (our own)
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        stdout=subprocess.PIPE,
     )
     try:
-        wait_for("the handler", lambda: get(front.port, "/").status == 200, 20)
+        if process.stdout is None or process.stdout.readline() != b"ready\n":
+            raise RuntimeError("the bare handler does not come up")
         yield
     finally:
         process.kill()
@@ -304,8 +306,10 @@ def echo(send_spec: str, recv_spec: str, path: str) -> None:
     context = zmq.Context()
     publish, pull = context.socket(zmq.XPUB), context.socket(zmq.PULL)
     publish.connect(recv_spec)
-    publish.recv()
+    # Before it waits for the subscription: without a handler Mongrel2 may be stuck in its PUSH, and subscribe to none.
     pull.connect(send_spec)
+    publish.recv()
+    print("ready", flush=True)
     while True:
         uuid, conn, path_, _ = pull.recv().split(b" ", 3)
         if path_ != b"@*":

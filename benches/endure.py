@@ -56,7 +56,7 @@ def front_of(parent: int) -> int:
     """The child that is the front end."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     for child in children:
-        if b"\0front\0" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"front end" in Path(f"/proc/{child}/cmdline").read_bytes():
             return int(child)
     sys.exit("no front end process")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -80,21 +81,29 @@ def wholly(front: FrontEnd, lurcher: Lurcher, size: int) -> tuple[float, int]:
     return took, most - before
 
 
+def at_work(stage: Stage, lurcher: Lurcher) -> int:
+    """Requests in slots."""
+    shown = json.loads(stage.command("status", "--json", "--pid", str(lurcher.pid)).stdout)
+    return sum(worker["busy"] for worker in shown["workers"])
+
+
 def killed(front: FrontEnd, lurcher: Lurcher, stage: Stage) -> float:
     """Kills the worker in the middle of ten uploads; gives the seconds until the last client knew."""
     clients = [Client(front.port) for _ in range(10)]
     size = 4 * MIB
     for client in clients:
-        client.send_request("POST", "/digest?way=bytes&pause=0.05", [("Content-Length", str(size))])
+        client.send_request("POST", "/digest?way=bytes&pause=0.2", [("Content-Length", str(size))])
         client.socket.setblocking(False)
     unsent = {id(client): size for client in clients}
     end = time.monotonic() + 3
-    while time.monotonic() < end and any(unsent.values()):
+    # Files are read when they are whole, streams at once: that one has to be sent, and this one not to its end.
+    while any(unsent.values()) and (time.monotonic() < end or at_work(stage, lurcher) < 10):
         for client in clients:
             with contextlib.suppress(BlockingIOError):
                 unsent[id(client)] -= client.socket.send(BLOCK[: min(65536, unsent[id(client)])])
         time.sleep(0.001)
     [worker] = lurcher.worker_pids()
+    wait_for("ten at work", lambda: at_work(stage, lurcher) == len(clients))
     began = time.monotonic()
     os.kill(worker, signal.SIGKILL)
     for client in clients:

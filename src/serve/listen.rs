@@ -1,9 +1,9 @@
 //! The sockets that HTTP clients connect to: bound before anything else is started, opened to clients when the application
 //! is loaded, and kept for as long as `serve` runs.
 //!
-//! A front end process gets copies of them. So a port that somebody listens at is known at once (one that another `serve`
-//! has bound and not opened yet, only when the second of them opens it), and a front end that must be
-//! started again finds the clients that have come meanwhile waiting in the kernel.
+//! A front end process gets copies of them. So an address that somebody listens at is known at once (one that another `serve`
+//! has bound and not opened yet, only when the second of them opens it), and a front end that must be started again finds
+//! the clients that have come meanwhile waiting in the kernel.
 
 use std::fmt;
 use std::io;
@@ -113,9 +113,15 @@ impl Listener {
     }
 
     /// From now on clients can connect; who accepts them may come later.
+    ///
+    /// # Errors
+    /// When another process has opened the address meanwhile.
     pub(super) fn open(&self) -> io::Result<()> {
-        if let Place::Handed(_) = self.place {
-            return Ok(());
+        match &self.place {
+            Place::Handed(_) => return Ok(()),
+            // What is bound and not open yet looks to others as if it had been left behind.
+            Place::Unix(file) if !file.is_there() => return Err(io::ErrorKind::AddrInUse.into()),
+            Place::Unix(_) | Place::Tcp(_) => {}
         }
         socket::listen(&self.socket, Backlog::new(BACKLOG)?)?;
         Ok(())
@@ -167,6 +173,17 @@ mod tests {
         TcpStream::connect(address).unwrap();
         let taken = bind(&address.to_string()).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn of_two_that_have_bound_a_path_one_opens_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("unix:{}", directory.path().join("http").display());
+        let (early, late) = (bind(&text).unwrap(), bind(&text).unwrap());
+        assert_eq!(early.open().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        late.open().unwrap();
+        drop(early);
+        UnixStream::connect(directory.path().join("http")).unwrap();
     }
 
     #[test]

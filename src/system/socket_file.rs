@@ -39,6 +39,11 @@ impl SocketFile {
         SocketFile { path: path.to_owned(), mark: mark(path) }
     }
 
+    /// Whether it still has its name, and nobody has put another one there.
+    pub fn is_there(&self) -> bool {
+        self.mark.is_some() && mark(&self.path) == self.mark
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -47,7 +52,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.mark.is_some() && mark(&self.path) == self.mark {
+        if self.is_there() {
             // Somebody may have removed it between the two.
             let _ = std::fs::remove_file(&self.path);
         }

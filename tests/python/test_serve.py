@@ -10,6 +10,7 @@ import random
 import re
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 from support.process import APPS, COMMAND, Lurcher, command_line
@@ -66,30 +67,28 @@ def test_several_addresses(stage: Stage) -> None:
             client.connect(address)
             client.sendall(b"GET /who HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert f"listening at unix:{path}" in lurcher.err()
     assert lurcher.stop() == 0
     assert not path.exists()
 
 
-def test_nobody_gets_in_before_the_application_is_loaded(stage: Stage) -> None:
+def loading(stage: Stage, path: Path) -> tuple[Lurcher, int]:
+    """One that is to serve at a Unix socket and is loading its application until what comes with it is closed."""
     go = stage.directory / "go"
     os.mkfifo(go)
     (stage.directory / "waits.py").write_text(
         f"open({str(go)!r}).read()\nfrom probe import application\n"
     )
-    path = stage.directory / "http"
-    options = ["--app-path", str(stage.directory)]
-    lurcher = stage.lurcher(
-        "serve",
-        "waits:application",
-        "--bind",
-        f"unix:{path}",
-        *options,
-        app=None,
-        env={"PYTHONPATH": str(APPS)},
-    )
+    words = ["serve", "waits:application", "--app-path", str(stage.directory)]
+    env = {"PYTHONPATH": str(APPS)}
+    lurcher = stage.lurcher(*words, "--bind", f"unix:{path}", app=None, env=env)
     lurcher.wait_for_workers(1)
-    # The application is being loaded: it waits for us.
-    writer = os.open(go, os.O_WRONLY)
+    return lurcher, os.open(go, os.O_WRONLY)
+
+
+def test_nobody_gets_in_before_the_application_is_loaded(stage: Stage) -> None:
+    path = stage.directory / "http"
+    lurcher, writer = loading(stage, path)
     with socket.socket(socket.AF_UNIX) as client:
         assert client.connect_ex(str(path)) == errno.ECONNREFUSED
     assert "serving" not in lurcher.out()
@@ -99,6 +98,18 @@ def test_nobody_gets_in_before_the_application_is_loaded(stage: Stage) -> None:
         assert client.connect_ex(str(path)) == 0
     assert lurcher.stop() == 0
     assert "subscribed within" not in lurcher.err()
+
+
+def test_who_loads_longer_takes_no_socket_from_another(stage: Stage) -> None:
+    path = stage.directory / "http"
+    late, writer = loading(stage, path)
+    lurcher = serve(stage, "--bind", f"unix:{path}")
+    wait_for("the address", lambda: f"serving at unix:{path}" in lurcher.out())
+    os.close(writer)
+    assert late.wait_exit() == 1
+    assert f"cannot listen at unix:{path}: address in use" in late.err()
+    with socket.socket(socket.AF_UNIX) as client:
+        assert client.connect_ex(str(path)) == 0
 
 
 def test_an_application_that_does_not_load_ends_all(stage: Stage) -> None:

@@ -48,13 +48,13 @@ const INSTANCE_MOST: usize = 4 * 1024 * 1024;
 
 /// Says where a listener is, and sees to it that strangers do not reach a Unix socket.
 pub(super) fn opened(at: &Bind, listener: &Listener) -> io::Result<()> {
-    match (at, listener.address()) {
-        (_, Some(address)) => telemetry::info!("metrics at http://{address}/metrics"),
-        (Bind::Unix(path), None) => {
-            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-            telemetry::info!("metrics at {at}");
-        }
-        (_, None) => {}
+    if let Bind::Unix(path) = at {
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    }
+    if let Some(Bind::Tcp(address)) = listener.address() {
+        telemetry::info!("metrics at http://{address}/metrics");
+    } else {
+        telemetry::info!("metrics at {at}");
     }
     Ok(())
 }

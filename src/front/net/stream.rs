@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::fd::RawFd;
@@ -22,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::net::UnixListener;
 use tokio::net::UnixStream;
 
+use crate::config::Bind;
 use crate::front::fellows::Source;
 
 /// Seconds of silence before a handler's host is asked whether it is there, seconds between questions, and how many.
@@ -156,11 +156,15 @@ impl Listener {
         }
     }
 
-    /// The TCP address, with the port that the kernel has chosen.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    /// Its address as `--bind` has it, with the port that the kernel has chosen. None if the kernel does not tell, or if it
+    /// is no path.
+    pub(crate) fn address(&self) -> Option<Bind> {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
-            Listener::Unix(_) => None,
+            Listener::Tcp(listener) => listener.local_addr().ok().map(Bind::Tcp),
+            Listener::Unix(listener) => {
+                let address = listener.local_addr().ok()?;
+                Some(Bind::Unix(address.as_pathname()?.to_owned()))
+            }
         }
     }
 }
