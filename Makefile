@@ -190,9 +190,11 @@ leaving-front: build-tools dev ## The same behind our own front end, which loses
 fuzz: ## Fuzz the parsers, FUZZ_SECONDS for each target (needs cargo-fuzz and a nightly toolchain)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
 		echo 'make fuzz needs: rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 1; }
-	@cd tests && for target in $$(cargo +nightly fuzz list); do \
+	python3 tests/fuzz/seed.py
+	@targets=$$(cargo +nightly fuzz list --fuzz-dir tests/fuzz); for target in $$targets; do \
 		printf '\n== fuzzing %s for %s s\n' "$$target" '$(FUZZ_SECONDS)'; \
-		cargo +nightly fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		cargo +nightly fuzz run --fuzz-dir tests/fuzz "$$target" -- -max_total_time=$(FUZZ_SECONDS) \
+			-max_len=4096 -timeout=5 -malloc_limit_mb=16 || exit 1; \
 	done
 
 .PHONY: sdist-check
