@@ -42,6 +42,10 @@ use crate::transport::Watch;
 /// Messages taken from one link in one turn, so that a flood on one does not keep the others waiting.
 const MESSAGES: usize = 1024;
 
+/// After so long a turn, links are looked at again before anything is published. Half of what libzmq waits before it connects
+/// anew: a front end that went and came back meanwhile must not get answers of its old life.
+const LONG: Duration = Duration::from_millis(50);
+
 /// The supervisor's hold on the dispatcher thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Dispatcher {
@@ -144,6 +148,10 @@ impl Body {
             self.questions.turn(now);
             for (id, requests) in self.core.worn() {
                 self.tell(News::Worn(id, requests));
+            }
+            if now.elapsed() > LONG {
+                self.links.iter_mut().for_each(Link::look);
+                self.serve_links(Instant::now())?;
             }
             self.hand_on();
             self.write_access_lines();

@@ -194,6 +194,11 @@ impl Link {
         Ok(())
     }
 
+    /// Makes the next [`Link::service`] look at everything, whether something has told of it or not.
+    pub fn look(&mut self) {
+        self.woken(std::iter::empty());
+    }
+
     /// When [`Link::service`] must be called at the latest, even if nothing happens.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let state = match self.state {

@@ -69,6 +69,8 @@ impl Publisher {
         // ids start again at 1 (protocol section 9.5).
         socket.set_immediate(true).map_err(fault("set IMMEDIATE"))?;
         socket.set_linger(LINGER_MS).map_err(fault("set LINGER"))?;
+        // A subscription is told again when it comes again: see `hear`.
+        socket.set_xpub_verbose(true).map_err(fault("set XPUB_VERBOSE"))?;
         option::set_xpub_nodrop(&mut socket).map_err(fault("set XPUB_NODROP"))?;
         super::link::connect(&socket, endpoint)?;
         Ok(Publisher {
@@ -127,6 +129,15 @@ impl Publisher {
             };
             let before = self.subscribed();
             match news.split_first() {
+                // libzmq lets go of a connection in several steps, and may have the next one before the last of them, if we
+                // were away meanwhile. Then nothing is told of the one that has gone, as somebody is still there.
+                Some((1, prefix)) if self.subscriptions.contains(prefix) => {
+                    self.unheard = None;
+                    self.forget();
+                    tell(Heard::Lost);
+                    tell(Heard::Subscribed);
+                    continue;
+                }
                 Some((1, prefix)) => {
                     self.subscriptions.insert(prefix.to_vec());
                 }

@@ -187,6 +187,37 @@ fn a_front_end_that_comes_back_is_served_and_gets_nothing_old() {
 }
 
 #[test]
+fn a_front_end_that_comes_back_while_we_are_away_is_a_new_one() {
+    let zmq = zmq::Context::new();
+    let first = zmq::Context::new();
+    let dir = tempfile::tempdir().unwrap();
+    let spec = private(&dir);
+    let front = FrontEnd::start_at(&first, &spec);
+    let (_context, mut driven) = Driven::open(&spec);
+    driven.until_event(LinkEvent::Connected);
+    driven.events.clear();
+    drop(front);
+    // Waits until its sockets are closed, and their files gone: they could be those of the next ones.
+    drop(first);
+    let (push, _) = bound(&zmq, zmq::PUSH, spec.recv.as_str());
+    let (sub, _) = bound(&zmq, zmq::SUB, spec.send.as_str());
+    let heard = zmq.socket(zmq::PAIR).unwrap();
+    heard.set_rcvtimeo(10_000).unwrap();
+    let handshake = i32::from(zmq::SocketEvent::HANDSHAKE_SUCCEEDED.to_raw());
+    sub.monitor("inproc://heard", handshake).unwrap();
+    heard.connect("inproc://heard").unwrap();
+    let front = FrontEnd::with(push, sub);
+    // The link is connected again before it has been told that it was not.
+    heard.recv_multipart(0).unwrap();
+    driven.until_event(LinkEvent::Connected);
+    assert_eq!(driven.events, [LinkEvent::Lost, LinkEvent::Subscribed, LinkEvent::Connected]);
+    front.push.send("request", 0).unwrap();
+    driven.until("a message", |d| !d.messages.is_empty());
+    driven.link.publish(b"new".to_vec());
+    assert_eq!(front.reply(), b"new");
+}
+
+#[test]
 fn a_front_end_that_starts_late_is_found() {
     let zmq = zmq::Context::new();
     let dir = tempfile::tempdir().unwrap();
