@@ -192,11 +192,11 @@ class Client(Closing):
         """Status line and headers of the next response."""
         lines = self.until(b"\r\n\r\n").split(b"\r\n")
         status = STATUS_LINE.fullmatch(lines[0])
-        assert status, f"no status line: {lines[0]!r}"
+        assert status, f"no status line: {lines[0][:200]!r}"
         headers = []
         for line in lines[1:]:
             header = HEADER.fullmatch(line)
-            assert header, f"no header line: {line!r}"
+            assert header, f"no header line: {line[:200]!r}"
             headers.append((header[1].decode(), header[2].decode("latin-1")))
         return status[1].decode(), int(status[2]), status[3].decode("latin-1"), headers
 
