@@ -47,7 +47,7 @@ def rss(pid: int) -> int:
 
 
 def still_open(front: FrontEnd) -> int:
-    shown = get(front.port, "/open").json()
+    shown = front.beside("/open").json()
     return int(shown["open"])
 
 
@@ -114,11 +114,11 @@ def test_nothing_of_a_spool_stays_and_a_disk_that_fails_costs_nothing(stage: Sta
         assert list(spool.iterdir()) == []
         holds = [os.readlink(fd) for fd in Path(f"/proc/{lurcher.pid}/fd").iterdir()]
         assert any(str(spool) in name for name in holds), holds
-    spool.rmdir()
-    with slow_client(front, f"/generated?size={size}&length=1") as client:
-        lurcher.wait_for_err("a response cannot be written to its temporary file")
-        assert still_open(front) == 1
-        assert sha(client.exactly(size)) == digest(size)
+        spool.rmdir()
+        with slow_client(front, f"/generated?size={size}&length=1") as client:
+            lurcher.wait_for_err("a response cannot be written to its temporary file")
+            assert still_open(front) == 1
+            assert sha(client.exactly(size)) == digest(size)
 
 
 def test_a_client_that_takes_nothing_is_cut_off(stage: Stage) -> None:

@@ -362,8 +362,23 @@ class Chaos:
                 return None if seen.kind.in_parts else "closed, but it should have an answer"
             case "refused":
                 return None if down else "no connection"
+            case "hung" if self._stray(seen):
+                return None
             case _:
                 return f"it is {seen.what}"
+
+    def _stray(self, seen: Seen) -> bool:
+        """Whether it got what Mongrel2 had left for a client that has just gone amid an answer: see `FrontEnd.beside`.
+
+        Our own answers to the wrong client would come at other times too.
+        """
+        return seen.detail.startswith("no status line") and any(
+            other.kind.in_parts
+            and other.what in ("aborted", "closed")
+            and seen.began - 1 <= other.ended <= seen.ended
+            for other in self.books.seen
+            if other is not seen
+        )
 
     def summary(self) -> str:
         """How many of what."""
