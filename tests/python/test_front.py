@@ -596,10 +596,11 @@ def test_a_handler_that_stops_reading_gets_no_more(stage: Stage) -> None:
         publishes.command(b"\x04PONG")
         front.wait_for_handlers(1)
         before = memory_of(front.process.pid)
-        for _ in range(250):
+        for _ in range(800):
             with Client(front.port) as client:
                 client.send_request("POST", "/", body=b"x" * 1_000_000)
-        assert memory_of(front.process.pid) - before < 100_000
+        # A quarter of it: the bodies of clients that are there at the same time are each in memory.
+        assert memory_of(front.process.pid) - before < 200_000
         with Client(front.port) as client:
             assert client.get("/").status == 503
 
