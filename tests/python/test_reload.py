@@ -30,12 +30,16 @@ def wait_for_count(lurcher: Lurcher, says: str, times: int) -> None:
     wait_for(says, lambda: lurcher.err().count(says) == times, 20)
 
 
-def started(stage: Stage, site: Site, *options: str, workers: int = 1) -> tuple[int, Lurcher]:
+def started(
+    stage: Stage, site: Site, *options: str, workers: int | None = 1
+) -> tuple[int, Lurcher]:
     """A port, and Lurcher with the site behind it. All workers have loaded it: it may be changed."""
     front = stage.mongrel2()
-    words = [*front.options, *site.options, "--workers", str(workers), *options]
+    words = [*front.options, *site.options, *options]
+    # An option wins over the file.
+    words += [] if workers is None else ["--workers", str(workers)]
     lurcher = stage.lurcher(*words, app=None, env=site.env)
-    lurcher.wait_for_ready(workers)
+    lurcher.wait_for_ready(workers or 1)
     assert version(front.port) == 1
     return front.port, lurcher
 
@@ -149,7 +153,7 @@ def test_scaling_by_signal(stage: Stage, site: Site) -> None:
 def test_settings_are_read_again(stage: Stage, site: Site) -> None:
     file = stage.directory / "lurcher.toml"
     file.write_text("workers = 1\n")
-    port, lurcher = started(stage, site)
+    port, lurcher = started(stage, site, workers=None)
     file.write_text(
         'workers = 2\nlog-level = "debug"\nscript-name = "/new"\naccess-log = "a.log"\n'
     )
