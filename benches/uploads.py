@@ -96,8 +96,10 @@ def killed(front: FrontEnd, lurcher: Lurcher, stage: Stage) -> float:
         client.socket.setblocking(False)
     unsent = {id(client): size for client in clients}
     end = time.monotonic() + 3
-    # Files are read when they are whole, streams at once: that one has to be sent, and this one not to its end.
-    while any(unsent.values()) and (time.monotonic() < end or at_work(stage, lurcher) < 10):
+    # A body in a file is read when it is whole, so all of it is sent; a stream is read from its first byte.
+    while any(unsent.values()) and (
+        time.monotonic() < end or at_work(stage, lurcher) < len(clients)
+    ):
         for client in clients:
             with contextlib.suppress(BlockingIOError):
                 unsent[id(client)] -= client.socket.send(BLOCK[: min(65536, unsent[id(client)])])
